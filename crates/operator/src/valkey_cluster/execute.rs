@@ -1,0 +1,136 @@
+//! Carrying a plan out. Objects first, then commands to store nodes, those to different nodes at the same time.
+
+use std::collections::BTreeMap;
+
+use foreshard_api::ValkeyCluster;
+use foreshard_api::conditions::Reason;
+use foreshard_kube::apply::{Change, Outcome, carry_out};
+use foreshard_kube::events::Telling;
+use foreshard_plan::cluster::Plan;
+use foreshard_plan::{Action, Step};
+use foreshard_store::NodeAdmin;
+use futures::future::join_all;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource, ResourceExt};
+use tracing::{info, warn};
+
+use crate::context::Context;
+use crate::metrics::Done;
+
+/// What stopped a plan.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// The class of it.
+    pub(super) reason: Reason,
+    /// What happened, for a person.
+    pub(super) message: String,
+}
+
+impl Fault {
+    pub(super) fn new(reason: Reason, what: impl std::fmt::Display) -> Self {
+        Self {
+            reason,
+            message: format!("{what}"),
+        }
+    }
+}
+
+/// Carries out what differs and what is planned. Stops at the first object that cannot be made, because commands to
+/// nodes may stand on it; a command that fails does not stop those to other nodes.
+pub(super) async fn execute<A: NodeAdmin>(
+    context: &Context<A>,
+    cluster: &ValkeyCluster,
+    owner: &OwnerReference,
+    changes: &[Change],
+    plan: &Plan,
+) -> Result<(), Fault> {
+    let (name, namespace) = (cluster.name_any(), cluster.namespace().unwrap_or_default());
+    for change in changes {
+        context
+            .may_act()
+            .map_err(|error| Fault::new(Reason::StepFailed, error))?;
+        match carry_out(&context.client, &namespace, change, owner).await {
+            Ok(Outcome::Done(done)) => {
+                count_write(context, "object");
+                info!(namespace, name, done, "Changed an object");
+            }
+            Ok(Outcome::Taken { kind, name }) => {
+                let what = format!(
+                    "{kind} {name} exists and is not this cluster's: rename the cluster or remove the object"
+                );
+                return Err(Fault::new(Reason::NameTaken, what));
+            }
+            Err(error) => return Err(Fault::new(Reason::StepFailed, &error)),
+        }
+    }
+
+    let mut per_node: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
+    for step in &plan.steps {
+        per_node.entry(&step.pod).or_default().push(step);
+    }
+    let work = per_node
+        .into_values()
+        .map(|steps| in_order(context, cluster, steps));
+    join_all(work).await.into_iter().collect()
+}
+
+async fn in_order<A: NodeAdmin>(
+    context: &Context<A>,
+    cluster: &ValkeyCluster,
+    steps: Vec<&Step>,
+) -> Result<(), Fault> {
+    let (name, namespace) = (cluster.name_any(), cluster.namespace().unwrap_or_default());
+    for step in steps {
+        context
+            .may_act()
+            .map_err(|error| Fault::new(Reason::StepFailed, error))?;
+        let what = kind_of(&step.action);
+        context.metrics.store_actions.get_or_create(&Done { what }).inc();
+        match context.admin.act(step.ip, &step.id, &step.action).await {
+            Ok(()) => {
+                info!(namespace, name, step = %step, "Did a step");
+                if let Some(telling) = worth_telling(step) {
+                    context.teller.tell(&cluster.object_ref(&()), telling).await;
+                    count_write(context, "event");
+                }
+            }
+            Err(error) => {
+                warn!(namespace, name, step = %step, %error, "A step failed");
+                return Err(Fault::new(Reason::StepFailed, format!("{step}: {error}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Counts a write to the API server.
+pub(super) fn count_write<A>(context: &Context<A>, what: &'static str) {
+    context.metrics.api_writes.get_or_create(&Done { what }).inc();
+}
+
+const fn kind_of(action: &Action) -> &'static str {
+    match action {
+        Action::SetConfigEpoch(_) => "set-config-epoch",
+        Action::Meet(_) => "meet",
+        Action::AddSlots(_) => "add-slots",
+        Action::Replicate(_) => "replicate",
+        Action::FailoverForce => "failover-force",
+        Action::Forget(_) => "forget",
+        _ => "other",
+    }
+}
+
+/// The steps that a person wants to find again later.
+fn worth_telling(step: &Step) -> Option<Telling> {
+    let (reason, warning) = match step.action {
+        Action::AddSlots(_) => ("SlotsAssigned", false),
+        Action::FailoverForce => ("Promoted", true),
+        _ => return None,
+    };
+    Some(Telling {
+        warning,
+        reason: reason.to_owned(),
+        action: "Reconcile".to_owned(),
+        note: step.to_string(),
+    })
+}

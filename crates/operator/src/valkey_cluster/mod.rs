@@ -1,0 +1,189 @@
+//! `ValkeyCluster`: observe → validate → plan → check → execute → report.
+//!
+//! | step | file | needs a client |
+//! |---|---|---|
+//! | observe | `observe.rs` | yes: the watches' cache, and every store node |
+//! | validate, plan, check, report | `foreshard-plan` | no |
+//! | what objects should exist | `objects/` | no |
+//! | execute | `execute.rs` | yes |
+
+mod execute;
+mod objects;
+mod observe;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use foreshard_api::conditions::{DEGRADED, READY, Reason};
+use foreshard_api::{ValkeyCluster, ValkeyClusterStatus};
+use foreshard_kube::{KubeError, apply, events, status};
+use foreshard_plan::check::check;
+use foreshard_plan::cluster::report::{Subject, refused, report, with_fault};
+use foreshard_plan::cluster::{Wish, plan};
+use foreshard_store::NodeAdmin;
+use jiff::Timestamp;
+use kube::discovery::ApiResource;
+use kube::runtime::controller::Action;
+use kube::{Resource, ResourceExt};
+
+use crate::cache::Guarded;
+use crate::context::{Context, NotLeader};
+use crate::metrics::StoreLabels;
+
+pub(crate) use watch::look_after;
+
+const KIND: &str = "ValkeyCluster";
+/// How long an object that cannot be acted upon is left alone, unless somebody changes it.
+const REFUSED: Duration = Duration::from_mins(5);
+
+/// Why a pass ended early.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    NotLeader(#[from] NotLeader),
+    #[error(transparent)]
+    Kube(#[from] KubeError),
+    #[error("an object could not be put into words: {0}")]
+    Encode(#[from] serde_json::Error),
+}
+
+impl Error {
+    const fn category(&self) -> &'static str {
+        match self {
+            Self::NotLeader(_) => "not-leader",
+            Self::Kube(_) => "api",
+            Self::Encode(_) => "bug",
+        }
+    }
+}
+
+/// One pass over one cluster.
+async fn reconcile<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>) -> Result<Action, Error> {
+    context.may_act()?;
+    let now = Timestamp::now();
+    let cluster = match &object.0 {
+        Ok(cluster) => cluster,
+        Err(invalid) => return unreadable(&context, &invalid.error, &object, now).await,
+    };
+    if cluster.meta().deletion_timestamp.is_some() {
+        // Everything we made is owned by the object, so Kubernetes removes it.
+        return Ok(Action::await_change());
+    }
+    let (name, namespace) = (cluster.name_any(), cluster.namespace().unwrap_or_default());
+    let before = cluster.status.clone().unwrap_or_default();
+    let generation = cluster.meta().generation.unwrap_or_default();
+    let subject = Subject {
+        name: &name,
+        namespace: &namespace,
+        generation,
+        previous: &before.conditions,
+    };
+
+    let wish = match Wish::from_spec(&cluster.spec) {
+        Ok(wish) => wish,
+        Err(invalid) => {
+            let after = refused(subject, Reason::InvalidSpec, &invalid.to_string(), now);
+            return conclude(&context, cluster, &before, after, REFUSED).await;
+        }
+    };
+    let observed = observe::observe(&context, &namespace, &name).await;
+    let plan = plan(wish, &observed, now);
+    let owner = objects::owner(cluster);
+    let wanted = objects::wanted(cluster, wish, &owner)?;
+    let changes = apply::changes(wanted, &context.cache.children_of(&namespace, &name), &owner);
+    let mut after = report(subject, wish, &observed, &plan, now);
+
+    let done = match check(&plan, &observed) {
+        Err(violation) => Err(execute::Fault::new(Reason::PlanRefused, &violation)),
+        Ok(()) => execute::execute(&context, cluster, &owner, &changes, &plan).await,
+    };
+    if let Err(fault) = &done {
+        after = with_fault(after, subject, fault.reason, &fault.message, now);
+    }
+    let look_again = if done.is_err() {
+        context.failures.count(&key(cluster))
+    } else {
+        plan.look_again
+    };
+    conclude(&context, cluster, &before, after, look_again).await
+}
+
+/// Writes the status if it differs, tells what changed, and says when to look again.
+async fn conclude<A: NodeAdmin>(
+    context: &Context<A>,
+    cluster: &ValkeyCluster,
+    before: &ValkeyClusterStatus,
+    after: ValkeyClusterStatus,
+    look_again: Duration,
+) -> Result<Action, Error> {
+    let (name, namespace) = (cluster.name_any(), cluster.namespace().unwrap_or_default());
+    let ready = after
+        .conditions
+        .iter()
+        .any(|condition| condition.type_ == READY && condition.status == "True");
+    let served = after
+        .slots
+        .split('/')
+        .next()
+        .and_then(|served| served.parse().ok())
+        .unwrap_or(0);
+    let labels = StoreLabels {
+        kind: KIND,
+        namespace: namespace.clone(),
+        name: name.clone(),
+    };
+    context.metrics.ready.get_or_create(&labels).set(ready.into());
+    context.metrics.slots.get_or_create(&labels).set(served);
+    if ready {
+        context.failures.clear(&key(cluster));
+    }
+    if *before != after {
+        context.may_act()?;
+        status::write(&context.client, &resource(), &namespace, &name, &after).await?;
+        execute::count_write(context, "status");
+        let kinds = [(READY, "True"), (DEGRADED, "False")];
+        for telling in events::transitions(&before.conditions, &after.conditions, &kinds) {
+            context.teller.tell(&cluster.object_ref(&()), telling).await;
+            execute::count_write(context, "event");
+        }
+    }
+    Ok(Action::requeue(look_again))
+}
+
+/// An object of our kind that cannot be read: say so on it, and go on with the others.
+async fn unreadable<A: NodeAdmin>(
+    context: &Context<A>,
+    error: &str,
+    object: &Guarded,
+    now: Timestamp,
+) -> Result<Action, Error> {
+    let meta = object.meta();
+    let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    let generation = meta.generation.unwrap_or_default();
+    let subject = Subject {
+        name: &name,
+        namespace: &namespace,
+        generation,
+        previous: &[],
+    };
+    let message =
+        format!("The object cannot be read as a {KIND}: {error}. Mend the field or delete the object");
+    // Its status may be what cannot be read, so it is not compared; once per change of the object is enough.
+    let after = refused(subject, Reason::Undecodable, &message, now);
+    status::write(&context.client, &resource(), &namespace, &name, &after).await?;
+    tracing::warn!(namespace, name, error, "Could not read a ValkeyCluster");
+    Ok(Action::await_change())
+}
+
+fn resource() -> ApiResource {
+    ApiResource::erase::<ValkeyCluster>(&())
+}
+
+fn key(cluster: &ValkeyCluster) -> String {
+    format!(
+        "{}/{}",
+        cluster.namespace().unwrap_or_default(),
+        cluster.name_any()
+    )
+}

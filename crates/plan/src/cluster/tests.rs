@@ -1,0 +1,551 @@
+//! Tables of situations, and a small world in which plans are carried out until nothing is left to do.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use jiff::Timestamp;
+use proptest::prelude::*;
+
+use super::report::{Subject, report};
+use super::*;
+use crate::action::Action;
+use crate::check::check;
+use crate::node::{Following, Health, NodeId, NodeView, Peer};
+use crate::slots::SlotSet;
+
+const WISH: Wish = Wish {
+    shards: 3,
+    members_per_shard: 2,
+};
+
+fn id(number: u32) -> NodeId {
+    NodeId::parse(&format!("{number:040x}")).unwrap()
+}
+
+fn ip(number: u32) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000 + seconds).unwrap()
+}
+
+/// One process in the small world.
+#[derive(Clone, Debug)]
+struct Node {
+    id: u32,
+    epoch: u64,
+    slots: SlotSet,
+    primary: Option<u32>,
+    keys: u64,
+    /// Ids this node has been introduced to.
+    knows: Vec<u32>,
+}
+
+/// Six pods with a process in each; what is done to one is known to all whom it knows at once.
+#[derive(Clone, Debug)]
+struct Small {
+    pods: Vec<Option<Node>>,
+    /// Processes that are gone but whose claims the others remember.
+    dead: Vec<Node>,
+    next_id: u32,
+}
+
+impl Small {
+    fn new(wish: Wish) -> Self {
+        let mut small = Self {
+            pods: Vec::new(),
+            dead: Vec::new(),
+            next_id: 1,
+        };
+        for _ in 0..wish.pods() {
+            let node = small.fresh();
+            small.pods.push(Some(node));
+        }
+        small
+    }
+
+    fn fresh(&mut self) -> Node {
+        let id = self.next_id;
+        self.next_id += 1;
+        Node {
+            id,
+            epoch: 0,
+            slots: SlotSet::empty(),
+            primary: None,
+            keys: 0,
+            knows: Vec::new(),
+        }
+    }
+
+    /// The process of a pod ends and a new one without data takes its place.
+    fn restart(&mut self, pod: usize) {
+        let new = self.fresh();
+        if let Some(old) = self.pods[pod].replace(new) {
+            self.dead.push(old);
+        }
+    }
+
+    fn find(&self, id: u32) -> Option<&Node> {
+        self.pods
+            .iter()
+            .flatten()
+            .chain(&self.dead)
+            .find(|node| node.id == id)
+    }
+
+    fn view(&self, node: &Node, wish: Wish) -> NodeView {
+        let line = |other: &Node, myself: bool| {
+            let pod = self
+                .pods
+                .iter()
+                .position(|pod| pod.as_ref().is_some_and(|there| there.id == other.id));
+            Peer {
+                id: id(other.id),
+                ip: pod.map(|pod| ip(u32::try_from(pod).unwrap())),
+                myself,
+                primary: other.primary.map(id),
+                health: if pod.is_some() {
+                    Health::Fine
+                } else {
+                    Health::Failed
+                },
+                handshake: false,
+                epoch: other.epoch,
+                slots: other.slots.clone(),
+                open: Vec::new(),
+            }
+        };
+        let mut peers = vec![line(node, true)];
+        peers.extend(
+            node.knows
+                .iter()
+                .filter_map(|known| self.find(*known))
+                .map(|other| line(other, false)),
+        );
+        let covered = self
+            .pods
+            .iter()
+            .flatten()
+            .fold(SlotSet::empty(), |all, node| all.union(&node.slots));
+        let link_up = node
+            .primary
+            .is_some_and(|primary| self.pods.iter().flatten().any(|pod| pod.id == primary));
+        let _ = wish;
+        NodeView {
+            id: id(node.id),
+            engine: "valkey 9.1.2".to_owned(),
+            follows: node.primary.map(|_| Following {
+                link_up,
+                syncing: false,
+            }),
+            offset: u64::from(node.id),
+            keys: node.keys,
+            loading: false,
+            cluster_ok: covered == SlotSet::all(),
+            epoch: node.epoch,
+            peers,
+        }
+    }
+
+    fn observe(&self, wish: Wish) -> Observed {
+        let members = self.pods.iter().enumerate().map(|(index, node)| {
+            let number = u32::try_from(index).unwrap();
+            Member {
+                pod: format!(
+                    "shop-{}-{}",
+                    number / wish.members_per_shard,
+                    number % wish.members_per_shard
+                ),
+                shard: number / wish.members_per_shard,
+                ip: Some(ip(number)),
+                node: format!("node-{}", number % 2),
+                created: Some(at(0)),
+                started: true,
+                terminating: false,
+                trouble: None,
+                old_template: false,
+                view: node
+                    .as_ref()
+                    .map(|node| self.view(node, wish))
+                    .ok_or_else(|| "refused".to_owned()),
+            }
+        });
+        Observed {
+            members: members.collect(),
+            taken_names: Vec::new(),
+        }
+    }
+
+    fn act(&mut self, step: &Step) {
+        let pod = self
+            .pods
+            .iter()
+            .position(|node| node.as_ref().is_some_and(|node| id(node.id) == step.id))
+            .unwrap();
+        let mut node = self.pods[pod].take().unwrap();
+        match &step.action {
+            Action::SetConfigEpoch(epoch) => node.epoch = *epoch,
+            Action::AddSlots(slots) => node.slots = node.slots.union(slots),
+            Action::Replicate(primary) => node.primary = self.number(primary),
+            Action::Forget(gone) => {
+                let gone = self.number(gone);
+                node.knows.retain(|known| Some(*known) != gone);
+            }
+            Action::FailoverForce => {
+                let old = node.primary.take().unwrap();
+                let claim = self.dead.iter_mut().find(|dead| dead.id == old).unwrap();
+                node.slots = std::mem::take(&mut claim.slots);
+            }
+            Action::Meet(other) => {
+                // Whoever is met learns of everybody the other knows, and the other way round.
+                let other = self
+                    .pods
+                    .iter()
+                    .flatten()
+                    .find(|there| self.place(there.id) == Some(*other))
+                    .unwrap();
+                let mut circle: Vec<u32> = node.knows.iter().chain(&other.knows).copied().collect();
+                circle.extend([node.id, other.id]);
+                circle.sort_unstable();
+                circle.dedup();
+                for there in self.pods.iter_mut().flatten().chain([&mut node]) {
+                    if circle.contains(&there.id) {
+                        there.knows = circle
+                            .iter()
+                            .copied()
+                            .filter(|known| *known != there.id)
+                            .collect();
+                    }
+                }
+            }
+        }
+        self.pods[pod] = Some(node);
+    }
+
+    fn number(&self, wanted: &NodeId) -> Option<u32> {
+        (1..self.next_id).find(|number| id(*number) == *wanted)
+    }
+
+    fn place(&self, wanted: u32) -> Option<IpAddr> {
+        let pod = self
+            .pods
+            .iter()
+            .position(|node| node.as_ref().is_some_and(|node| node.id == wanted))?;
+        Some(ip(u32::try_from(pod).unwrap()))
+    }
+
+    /// Plans and acts until nothing is left, checking every plan. `interrupt` cuts a plan short, as a crash would.
+    fn settle(&mut self, wish: Wish, mut interrupt: impl FnMut(usize) -> usize) -> usize {
+        for pass in 0..60 {
+            let observed = self.observe(wish);
+            let plan = plan(wish, &observed, at(1));
+            if plan.is_done() {
+                return pass;
+            }
+            check(&plan, &observed).unwrap();
+            let cut = interrupt(plan.steps.len());
+            for step in plan.steps.iter().take(cut) {
+                self.act(step);
+            }
+        }
+        panic!("no end in sight: {:#?}", plan(wish, &self.observe(wish), at(1)));
+    }
+}
+
+fn whole(small: &Small, wish: Wish) {
+    let observed = small.observe(wish);
+    let world = World::new(&observed);
+    assert_eq!(world.served(), SlotSet::all());
+    for shard in 0..wish.shards {
+        let owners: Vec<_> = world
+            .seen_in(shard)
+            .filter(|seen| !seen.view.own_slots().is_empty())
+            .collect();
+        assert_eq!(owners.len(), 1, "shard {shard}");
+        assert!(world.seen_in(shard).all(|seen| {
+            seen.view.id == owners[0].view.id || seen.view.primary() == Some(&owners[0].view.id)
+        }));
+    }
+}
+
+#[test]
+fn a_new_cluster_forms_and_then_nothing_is_left_to_do() {
+    let mut small = Small::new(WISH);
+    small.settle(WISH, |steps| steps);
+    whole(&small, WISH);
+    let again = plan(WISH, &small.observe(WISH), at(2));
+    assert!(again.is_done() && again.look_again == CALM);
+}
+
+#[test]
+fn primaries_spread_over_nodes() {
+    let mut small = Small::new(WISH);
+    small.settle(WISH, |steps| steps);
+    let observed = small.observe(WISH);
+    let world = World::new(&observed);
+    let on = |node: &str| {
+        world
+            .seen()
+            .iter()
+            .filter(|seen| seen.view.is_primary() && seen.member.node == node)
+            .count()
+    };
+    assert_eq!(
+        (on("node-0").max(on("node-1")), on("node-0").min(on("node-1"))),
+        (2, 1)
+    );
+}
+
+#[test]
+fn nothing_begins_before_all_pods_are_there() {
+    let mut small = Small::new(WISH);
+    small.pods[5] = None;
+    let mut observed = small.observe(WISH);
+    observed.members[5].started = false;
+    let first = plan(WISH, &observed, at(1));
+    assert!(first.steps.is_empty());
+    assert_eq!(first.waits[0].reason, Reason::WaitingForPods);
+    // A pod that never starts does not hold the rest up for ever, one that may hold data does.
+    assert!(!plan(WISH, &observed, at(60)).steps.is_empty());
+    observed.members[5].started = true;
+    assert!(plan(WISH, &observed, at(60)).steps.is_empty());
+}
+
+#[test]
+fn a_process_that_comes_back_empty_is_not_followed_and_its_replica_takes_over() {
+    let mut small = Small::new(WISH);
+    small.settle(WISH, |steps| steps);
+    let primary = small
+        .pods
+        .iter()
+        .position(|node| node.as_ref().is_some_and(|node| !node.slots.is_empty()))
+        .unwrap();
+    let replica = primary ^ 1;
+    small.restart(primary);
+    small.settle(WISH, |steps| steps);
+    whole(&small, WISH);
+    assert!(
+        !small.pods[replica].as_ref().unwrap().slots.is_empty(),
+        "the replica, which has the data, owns the slots"
+    );
+    assert!(
+        small.pods.iter().flatten().all(|node| node.knows.len() == 5),
+        "the dead id is forgotten"
+    );
+}
+
+#[test]
+fn a_silent_primary_is_left_to_the_engine() {
+    let mut small = Small::new(WISH);
+    small.settle(WISH, |steps| steps);
+    let primary = small
+        .pods
+        .iter()
+        .position(|node| node.as_ref().is_some_and(|node| !node.slots.is_empty()))
+        .unwrap();
+    let silent = small.pods[primary].take().unwrap();
+    small.dead.push(silent);
+    let plan = plan(WISH, &small.observe(WISH), at(100));
+    assert!(plan.steps.is_empty(), "{plan:#?}");
+    assert!(
+        plan.waits
+            .iter()
+            .any(|wait| wait.fault && wait.message.contains("waiting for the election"))
+    );
+}
+
+#[test]
+fn the_slots_of_a_lost_shard_are_not_given_away() {
+    let mut small = Small::new(WISH);
+    small.settle(WISH, |steps| steps);
+    small.restart(0);
+    small.restart(1);
+    for _ in 0..10 {
+        let observed = small.observe(WISH);
+        let plan = plan(WISH, &observed, at(100));
+        assert!(
+            !plan
+                .steps
+                .iter()
+                .any(|step| matches!(step.action, Action::AddSlots(_) | Action::Forget(_))),
+            "{plan:#?}"
+        );
+        plan.steps.iter().for_each(|step| small.act(step));
+    }
+    let status = describe(&small.observe(WISH));
+    assert_eq!(
+        status
+            .conditions
+            .iter()
+            .find(|c| c.type_ == "SlotsCovered")
+            .unwrap()
+            .status,
+        "False"
+    );
+}
+
+#[test]
+fn keys_without_slots_are_never_thrown_away() {
+    let mut small = Small::new(WISH);
+    small.settle(WISH, |steps| steps);
+    let replica = small
+        .pods
+        .iter()
+        .position(|node| node.as_ref().is_some_and(|node| node.primary.is_some()))
+        .unwrap();
+    small.restart(replica);
+    small.pods[replica].as_mut().unwrap().keys = 7;
+    for _ in 0..10 {
+        let plan = plan(WISH, &small.observe(WISH), at(100));
+        assert!(
+            !plan
+                .steps
+                .iter()
+                .any(|step| matches!(step.action, Action::Replicate(_))),
+            "{plan:#?}"
+        );
+        plan.steps.iter().for_each(|step| small.act(step));
+    }
+}
+
+#[test]
+fn a_plan_that_breaks_a_rule_is_refused() {
+    let mut small = Small::new(WISH);
+    small.settle(WISH, |steps| steps);
+    let observed = small.observe(WISH);
+    let world = World::new(&observed);
+    let primary = world
+        .seen()
+        .iter()
+        .find(|seen| !seen.view.own_slots().is_empty())
+        .unwrap();
+    let replica = world
+        .seen()
+        .iter()
+        .find(|seen| seen.view.primary() == Some(&primary.view.id))
+        .unwrap();
+    let refused = [
+        primary.step(Action::Replicate(replica.view.id.clone()), ""),
+        replica.step(Action::AddSlots(SlotSet::range(0, 1)), ""),
+        replica.step(Action::Replicate(replica.view.id.clone()), ""),
+        replica.step(Action::Forget(primary.view.id.clone()), ""),
+        primary.step(Action::FailoverForce, ""),
+        primary.step(Action::SetConfigEpoch(9), ""),
+        primary.step(Action::Meet("10.9.9.9".parse().unwrap()), ""),
+        Step {
+            id: id(999),
+            ..primary.step(Action::FailoverForce, "")
+        },
+    ];
+    for step in refused {
+        let plan = Plan {
+            steps: vec![step],
+            waits: Vec::new(),
+            look_again: SOON,
+        };
+        assert!(check(&plan, &observed).is_err(), "{plan:?}");
+    }
+}
+
+fn describe(observed: &Observed) -> foreshard_api::ValkeyClusterStatus {
+    let subject = Subject {
+        name: "shop",
+        namespace: "default",
+        generation: 3,
+        previous: &[],
+    };
+    report(subject, WISH, observed, &plan(WISH, observed, at(1)), at(1))
+}
+
+#[test]
+fn a_healthy_cluster_reads_like_this() {
+    let mut small = Small::new(WISH);
+    small.settle(WISH, |steps| steps);
+    let status = describe(&small.observe(WISH));
+    let conditions: Vec<String> = status
+        .conditions
+        .iter()
+        .map(|c| format!("{}={} {}: {}", c.type_, c.status, c.reason, c.message))
+        .collect();
+    insta::assert_snapshot!(format!("{:?} {} {} {}\n{}", status.phase.unwrap(), status.members, status.slots, status.endpoint, conditions.join("\n")), @r"
+    Running 6/6 16384/16384 shop.default.svc:6379
+    Ready=True AsAsked: All 3 shards serve with 6 members
+    Progressing=False AsAsked: All 3 shards serve with 6 members
+    Degraded=False AsAsked: 
+    Formed=True AsAsked: 6 of 6 members answer
+    SlotsCovered=True AsAsked: 16384 of 16384 slots are served
+    ReplicasInSync=True AsAsked: Every replica follows its primary
+    UpToDate=True AsAsked: Every pod runs what the spec asks for
+    ");
+}
+
+#[test]
+fn a_pod_that_cannot_start_is_named_with_its_reason() {
+    let small = Small::new(WISH);
+    let mut observed = small.observe(WISH);
+    observed.members[2].view = Err("it has no address yet".into());
+    observed.members[2].started = false;
+    observed.members[2].trouble = Some("ErrImagePull (image nope:1): not found".into());
+    let status = describe(&observed);
+    assert_eq!(
+        status.message,
+        "Pod shop-1-0: ErrImagePull (image nope:1): not found"
+    );
+    let degraded = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Degraded")
+        .unwrap();
+    assert_eq!(
+        (degraded.status.as_str(), degraded.reason.as_str()),
+        ("True", "PodFailing")
+    );
+}
+
+#[test]
+fn a_spec_that_cannot_work_is_refused_with_the_field_named() {
+    let spec = |shards, replicas, line: &str| foreshard_api::ValkeyClusterSpec {
+        image: "x".into(),
+        shards,
+        replicas_per_shard: replicas,
+        resources: k8s_openapi::api::core::v1::ResourceRequirements::default(),
+        config: [(line.to_owned(), "1".to_owned())].into(),
+    };
+    for (bad, field) in [
+        (spec(2, 1, "hz"), "spec.shards"),
+        (spec(3, 9, "hz"), "spec.replicasPerShard"),
+        (spec(100, 5, "hz"), "over 500 pods"),
+        (spec(3, 1, "port"), "spec.config.port"),
+    ] {
+        let message = Wish::from_spec(&bad).unwrap_err().to_string();
+        assert!(message.contains(field), "{message}");
+    }
+    assert_eq!(Wish::from_spec(&spec(3, 1, "hz")).unwrap(), WISH);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever is cut short and whichever process restarts in between, no rule is broken and it comes out whole,
+    /// as long as each shard keeps one member that had the data.
+    #[test]
+    fn every_interrupted_history_ends_whole(
+        shards in 3u32..6,
+        members in 1u32..4,
+        cuts in proptest::collection::vec(0usize..12, 0..20),
+        restarts in proptest::collection::vec(0usize..64, 0..4),
+    ) {
+        let wish = Wish { shards, members_per_shard: members };
+        let mut small = Small::new(wish);
+        let mut cuts = cuts.into_iter();
+        small.settle(wish, |steps| cuts.next().unwrap_or(steps));
+        whole(&small, wish);
+        if members > 1 {
+            for restart in restarts {
+                small.restart(restart % small.pods.len());
+                small.settle(wish, |steps| steps);
+                whole(&small, wish);
+            }
+        }
+    }
+}
