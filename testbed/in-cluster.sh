@@ -31,4 +31,6 @@ if [ "$(id -u)" != 0 ]; then
     echo "$program: the testbed's network can only be entered by root" >&2
     exit 1
 fi
+# No proxy can be reached from there.
+unset HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy
 KUBECONFIG=$kubeconfig exec nsenter --net="$namespace" "$ours" "$@"

@@ -50,7 +50,7 @@ pub const MAX_PODS: i32 = 500;
 ))]
 #[serde(rename_all = "camelCase")]
 pub struct ValkeyClusterSpec {
-    /// The server's image. Valkey 7.2, 8 and 9 and Redis 7 and 8 work; what the server can do is asked of it,
+    /// The server's image. Valkey 8 and 9 and Redis 7 and 8 work; what the server can do is asked of it,
     /// not guessed from the tag.
     #[serde(default = "default_image")]
     #[schemars(length(min = 1, max = 1024))]
@@ -79,14 +79,14 @@ pub struct ValkeyClusterSpec {
 
     /// Lines of the server's configuration, for example `maxmemory-policy: allkeys-lru`.
     #[serde(default)]
-    #[schemars(extend("maxProperties" = 100))]
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 512}))]
     #[x_kube(validation = Rule::new(format!("!self.exists(k, k in {} || k.startsWith('tls-'))", owned_as_cel()))
         .message("spec.config: holds a directive that Foreshard sets itself (such as port, dir, save, requirepass, tls-* or cluster-enabled); remove it"))]
     #[x_kube(validation = Rule::new("self.all(k, k.size() <= 64 && k.matches('^[a-z][a-z0-9-]*$'))").message(
         "spec.config: a directive is lower-case letters, digits and '-', at most 64 of them"
     ))]
-    #[x_kube(validation = Rule::new("self.all(k, self[k].size() <= 512 && !self[k].matches('[\\\\x00-\\\\x1f]'))").message(
-        "spec.config: a value is one line of at most 512 characters"
+    #[x_kube(validation = Rule::new("self.all(k, !self[k].contains('\\n') && !self[k].contains('\\r'))").message(
+        "spec.config: a value is one line"
     ))]
     pub config: BTreeMap<String, String>,
 }
@@ -160,7 +160,7 @@ pub struct MemberStatus {
     pub id: String,
     /// `primary`, `replica` or `unknown`.
     pub role: Role,
-    /// `yes`, `no` with a reason, or empty for a primary.
+    /// `yes` or `no`; empty for a primary.
     pub in_sync: String,
 }
 
@@ -180,8 +180,6 @@ pub enum Role {
 /// Where a cluster is in its life. An output, derived from the plan's first step.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Seen, nothing made yet.
-    Pending,
     /// Its objects are being made.
     Creating,
     /// Pods are starting.
@@ -200,6 +198,4 @@ pub enum Phase {
     Degraded,
     /// The spec cannot be acted upon.
     Failed,
-    /// It is being deleted.
-    Deleting,
 }

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use tracing::warn;
+use tracing::{debug, warn};
 
 /// The longest note the API takes is 1 kB.
 const LONGEST_NOTE: usize = 1000;
@@ -39,8 +39,15 @@ impl Teller {
             action: telling.action,
             secondary: None,
         };
-        if let Err(error) = self.0.publish(&event, about).await {
-            warn!(%error, reason = event.reason, "Could not tell an event");
+        match self.0.publish(&event, about).await {
+            Ok(()) => {}
+            Err(error) if error.to_string().contains("being terminated") => {
+                debug!(
+                    reason = event.reason,
+                    "Told no event, because the namespace is going"
+                );
+            }
+            Err(error) => warn!(%error, reason = event.reason, "Could not tell an event"),
         }
     }
 }

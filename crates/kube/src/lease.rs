@@ -119,11 +119,19 @@ impl Candidate {
 
     /// Waits until the lease is ours.
     pub async fn acquire(&mut self) {
+        let mut told = String::new();
         loop {
             match self.attempt().await {
                 Ok(None) => {
                     info!(lease = self.name, me = self.me, "Took the lease");
                     return;
+                }
+                Ok(Some(holder)) if holder != told => {
+                    info!(
+                        lease = self.name,
+                        holder, "Waits for the lease, which another holds"
+                    );
+                    told = holder;
                 }
                 Ok(Some(holder)) => debug!(lease = self.name, holder, "Waited for the lease"),
                 Err(error) => info!(lease = self.name, error, "Could not reach the lease"),

@@ -24,8 +24,8 @@ pub struct Args {
     #[arg(long, env = "FORESHARD_LEASE_NAME", default_value = "foreshard")]
     pub lease_name: String,
 
-    /// This instance's name in the Lease and in events.
-    #[arg(long, env = "POD_NAME", default_value = "foreshard-outside")]
+    /// This instance's name in the Lease and in events. No two may have the same.
+    #[arg(long, env = "POD_NAME", default_value_t = outside())]
     pub identity: String,
 
     /// How store nodes are reached: at their pod address, or through the API server when the operator runs outside.
@@ -39,6 +39,11 @@ pub struct Args {
     /// What is logged: a level, or a filter such as `info,foreshard_operator=debug`.
     #[arg(long, env = "FORESHARD_LOG_LEVEL", default_value = "info")]
     pub log_level: String,
+}
+
+/// A name for an instance outside of a cluster.
+fn outside() -> String {
+    format!("foreshard-outside-{}", std::process::id())
 }
 
 impl Args {

@@ -7,7 +7,12 @@ use crate::args::{Args, LogFormat};
 
 /// Starts logging as asked for.
 pub fn start(args: &Args) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&args.log_level).with_context(|| {
+    // A plain level speaks of our own lines. What fails in the client library is told by us, with the object's name.
+    let mut wanted = args.log_level.clone();
+    if !wanted.contains(['=', ',']) {
+        wanted.push_str(",kube_runtime=off,kube_client=off");
+    }
+    let filter = EnvFilter::try_new(&wanted).with_context(|| {
         format!(
             "--log-level: \"{}\" is neither a level nor a filter",
             args.log_level

@@ -11,7 +11,7 @@ use foreshard_plan::{Action, NodeId, NodeView};
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisConnectionInfo, RedisError,
-    ServerErrorKind,
+    ServerErrorKind, Value,
 };
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
@@ -118,12 +118,23 @@ impl<D: Dial> RedisAdmin<D> {
             .arg(&["server", "replication", "persistence"]);
         pipeline.cmd("CLUSTER").arg("INFO");
         pipeline.cmd("DBSIZE");
+        let limit = self.timeouts.command;
         let mut connection = self.connection(at).await?;
-        let answer: (String, String, String, u64) = pipeline
-            .query_async(&mut connection)
-            .await
-            .map_err(|error| from_redis("CLUSTER NODES", &error, self.timeouts.command))?;
-        let (nodes, info, cluster_info, keys) = answer;
+        let answers = connection.send_packed_commands(&pipeline, 0, 4).await;
+        let mut answers = answers
+            .map_err(|error| from_redis("CLUSTER NODES", &error, limit))?
+            .into_iter();
+        // Each answer is judged by itself: one refused command must not hide what the others say.
+        let mut next = |what: &'static str| {
+            let answer = answers.next().unwrap_or(Value::Nil);
+            answer
+                .extract_error()
+                .map_err(|error| from_redis(what, &error, limit))
+        };
+        let nodes: String = typed("CLUSTER NODES", next("CLUSTER NODES")?)?;
+        let info: String = typed("INFO", next("INFO")?)?;
+        let cluster_info: String = typed("CLUSTER INFO", next("CLUSTER INFO")?)?;
+        let keys: u64 = typed("DBSIZE", next("DBSIZE")?)?;
         parse::node_view(&nodes, &info, &cluster_info, keys)
     }
 
@@ -231,6 +242,13 @@ impl<D: Dial> NodeAdmin for RedisAdmin<D> {
     fn keep_only(&self, in_use: &dyn Fn(IpAddr) -> bool) {
         self.held(|held| held.retain(|at, _| in_use(*at)));
     }
+}
+
+fn typed<T: FromRedisValue>(what: &'static str, value: Value) -> Result<T, StoreError> {
+    T::from_redis_value(value).map_err(|error| StoreError::Garbled {
+        what,
+        detail: error.to_string(),
+    })
 }
 
 fn from_io(error: &io::Error) -> StoreError {

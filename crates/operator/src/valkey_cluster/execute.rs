@@ -35,8 +35,8 @@ impl Fault {
     }
 }
 
-/// Carries out what differs and what is planned. Stops at the first object that cannot be made, because commands to
-/// nodes may stand on it; a command that fails does not stop those to other nodes.
+/// Carries out what differs and what is planned. Stops when an object cannot be made, because commands to nodes may
+/// stand on it; a command that fails does not stop those to other nodes.
 pub(super) async fn execute<A: NodeAdmin>(
     context: &Context<A>,
     cluster: &ValkeyCluster,
@@ -44,24 +44,14 @@ pub(super) async fn execute<A: NodeAdmin>(
     changes: &[Change],
     plan: &Plan,
 ) -> Result<(), Fault> {
-    let (name, namespace) = (cluster.name_any(), cluster.namespace().unwrap_or_default());
-    for change in changes {
-        context
-            .may_act()
-            .map_err(|error| Fault::new(Reason::StepFailed, error))?;
-        match carry_out(&context.client, &namespace, change, owner).await {
-            Ok(Outcome::Done(done)) => {
-                count_write(context, "object");
-                info!(namespace, name, done, "Changed an object");
-            }
-            Ok(Outcome::Taken { kind, name }) => {
-                let what = format!(
-                    "{kind} {name} exists and is not this cluster's: rename the cluster or remove the object"
-                );
-                return Err(Fault::new(Reason::NameTaken, what));
-            }
-            Err(error) => return Err(Fault::new(Reason::StepFailed, &error)),
-        }
+    // Pods need the configuration and their Service from the first moment: a mount that fails is tried again only
+    // after a second.
+    let (pods, rest): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| makes_pods(change));
+    for group in [rest, pods] {
+        let work = group
+            .into_iter()
+            .map(|change| one_change(context, cluster, owner, change));
+        join_all(work).await.into_iter().collect::<Result<(), Fault>>()?;
     }
 
     let mut per_node: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
@@ -72,6 +62,36 @@ pub(super) async fn execute<A: NodeAdmin>(
         .into_values()
         .map(|steps| in_order(context, cluster, steps));
     join_all(work).await.into_iter().collect()
+}
+
+fn makes_pods(change: &Change) -> bool {
+    matches!(change, Change::Create(wanted) | Change::Apply(wanted) if wanted.resource.kind == "StatefulSet")
+}
+
+async fn one_change<A: NodeAdmin>(
+    context: &Context<A>,
+    cluster: &ValkeyCluster,
+    owner: &OwnerReference,
+    change: &Change,
+) -> Result<(), Fault> {
+    let (name, namespace) = (cluster.name_any(), cluster.namespace().unwrap_or_default());
+    context
+        .may_act()
+        .map_err(|error| Fault::new(Reason::StepFailed, error))?;
+    match carry_out(&context.client, &namespace, change, owner).await {
+        Ok(Outcome::Done(done)) => {
+            count_write(context, "object");
+            info!(namespace, name, done, "Changed an object");
+            Ok(())
+        }
+        Ok(Outcome::Taken { kind, name }) => {
+            let what = format!(
+                "{kind} {name} exists and is not this cluster's: rename the cluster or remove the object"
+            );
+            Err(Fault::new(Reason::NameTaken, what))
+        }
+        Err(error) => Err(Fault::new(Reason::StepFailed, &error)),
+    }
 }
 
 async fn in_order<A: NodeAdmin>(

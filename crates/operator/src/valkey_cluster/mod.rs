@@ -98,13 +98,16 @@ async fn reconcile<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>)
         Err(violation) => Err(execute::Fault::new(Reason::PlanRefused, &violation)),
         Ok(()) => execute::execute(&context, cluster, &owner, &changes, &plan).await,
     };
-    if let Err(fault) = &done {
-        after = with_fault(after, subject, fault.reason, &fault.message, now);
-    }
-    let look_again = if done.is_err() {
-        context.failures.count(&key(cluster))
-    } else {
-        plan.look_again
+    let look_again = match done {
+        Ok(()) => {
+            context.failures.clear(&key(cluster));
+            plan.look_again
+        }
+        Err(fault) => {
+            context.metrics.count_fault(KIND, fault.reason);
+            after = with_fault(after, subject, fault.reason, &fault.message, now);
+            context.failures.count(&key(cluster))
+        }
     };
     conclude(&context, cluster, &before, after, look_again).await
 }
@@ -135,9 +138,6 @@ async fn conclude<A: NodeAdmin>(
     };
     context.metrics.ready.get_or_create(&labels).set(ready.into());
     context.metrics.slots.get_or_create(&labels).set(served);
-    if ready {
-        context.failures.clear(&key(cluster));
-    }
     if *before != after {
         context.may_act()?;
         status::write(&context.client, &resource(), &namespace, &name, &after).await?;
@@ -172,6 +172,8 @@ async fn unreadable<A: NodeAdmin>(
     // Its status may be what cannot be read, so it is not compared; once per change of the object is enough.
     let after = refused(subject, Reason::Undecodable, &message, now);
     status::write(&context.client, &resource(), &namespace, &name, &after).await?;
+    execute::count_write(context, "status");
+    context.metrics.count_fault(KIND, Reason::Undecodable);
     tracing::warn!(namespace, name, error, "Could not read a ValkeyCluster");
     Ok(Action::await_change())
 }

@@ -42,10 +42,7 @@ pub(super) async fn observe<A: NodeAdmin>(context: &Context<A>, namespace: &str,
     });
     let mut members: Vec<Member> = join_all(looks).await.into_iter().flatten().collect();
     members.sort_by(|a, b| (a.shard, &a.pod).cmp(&(b.shard, &b.pod)));
-    Observed {
-        members,
-        taken_names: Vec::new(),
-    }
+    Observed { members }
 }
 
 fn address(pod: &Pod) -> Option<IpAddr> {

@@ -130,7 +130,7 @@ fn on_error<A: NodeAdmin>(object: Arc<Guarded>, error: &Error, context: Arc<Cont
     match error {
         Error::NotLeader(_) => return Action::await_change(),
         Error::Kube(error) if error.class() == Class::Conflict => {
-            debug!(name, %error, "Wrote at the same time as another")
+            debug!(name, %error, "Wrote at the same time as another");
         }
         error => warn!(name, %error, wait_ms = wait.as_millis(), "A pass failed and is tried again"),
     }

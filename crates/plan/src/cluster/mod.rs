@@ -110,8 +110,6 @@ impl Wish {
 pub struct Observed {
     /// The cluster's pods, each with its node's own view.
     pub members: Vec<Member>,
-    /// Objects that could not be made because somebody else's stand in their place.
-    pub taken_names: Vec<String>,
 }
 
 /// A pod of the cluster and the store node in it.

@@ -6,7 +6,7 @@ use super::primaries::{Primary, primaries};
 use super::world::World;
 use super::{Stage, Wait, Wish};
 use crate::action::Action;
-use crate::slots::assign_unowned;
+use crate::slots::{SlotSet, assign_unowned};
 
 /// Assigns unowned slots, and says which slots nobody serves.
 ///
@@ -16,15 +16,8 @@ pub(super) fn own(wish: Wish, world: &World<'_>) -> Stage {
     let mut stage = Stage::default();
     let unowned = world.unowned();
     if unowned.is_empty() {
-        let missing = crate::SlotSet::all().minus(&world.served());
-        if !missing.is_empty() {
-            let message = format!(
-                "{} slots are not served yet: {}",
-                missing.len(),
-                shorten(&missing.to_string())
-            );
-            stage.waits.push(Wait::normal(Reason::WaitingForGossip, message));
-        }
+        stage.waits.extend(lost(world));
+        stage.waits.extend(unserved(world));
         return stage;
     }
     if world.has_silent_member() || !world.is_acquainted() {
@@ -60,6 +53,45 @@ pub(super) fn own(wish: Wish, world: &World<'_>) -> Stage {
         }
     }
     stage
+}
+
+/// Slots whose owner is gone and of which nobody who answers has a copy. Only a person can decide what becomes of them.
+fn lost(world: &World<'_>) -> Vec<Wait> {
+    let owners = world.owners().into_iter();
+    let gone = owners
+        .filter(|(id, _)| world.by_id(id).is_none() && !world.is_followed(id) && !world.has_silent_member());
+    gone.map(|(id, slots)| {
+        let slots = shorten(&slots.to_string());
+        let message = format!(
+            "Slots {slots} belonged to {}, which is gone, and no member has a copy: their data is lost",
+            id.short()
+        );
+        Wait::fault(Reason::SlotsUncovered, message)
+    })
+    .collect()
+}
+
+/// What is not served yet although it has an owner, and who would mislead a client about it: a client may ask any
+/// member where the slots are.
+fn unserved(world: &World<'_>) -> Option<Wait> {
+    let missing = SlotSet::all().minus(&world.served());
+    if !missing.is_empty() {
+        let message = format!(
+            "{} slots are not served yet: {}",
+            missing.len(),
+            shorten(&missing.to_string())
+        );
+        return Some(Wait::normal(Reason::WaitingForGossip, message));
+    }
+    let unsettled: Vec<&str> = world.unsettled().map(|seen| seen.member.pod.as_str()).collect();
+    if unsettled.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "Not all members know who serves what yet: {}",
+        unsettled.join(", ")
+    );
+    Some(Wait::normal(Reason::WaitingForGossip, message))
 }
 
 fn shorten(ranges: &str) -> String {

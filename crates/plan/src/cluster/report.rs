@@ -116,6 +116,7 @@ pub fn with_fault(
     now: Timestamp,
 ) -> ValkeyClusterStatus {
     fault.clone_into(&mut status.message);
+    status.phase = Some(Phase::Degraded);
     for (kind, value) in [(READY, false), (DEGRADED, true)] {
         let new = condition(subject, (kind, value, reason, fault), now);
         if let Some(old) = status.conditions.iter_mut().find(|old| old.type_ == kind) {
@@ -246,7 +247,7 @@ fn conditions(
             DEGRADED,
             fault.is_some(),
             fault.map_or(Reason::AsAsked, |wait| wait.reason),
-            fault.map_or("", |w| &w.message),
+            fault.map_or("Nothing is wrong", |w| &w.message),
         ),
         (
             FORMED,

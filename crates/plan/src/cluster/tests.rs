@@ -93,7 +93,7 @@ impl Small {
             .find(|node| node.id == id)
     }
 
-    fn view(&self, node: &Node, wish: Wish) -> NodeView {
+    fn view(&self, node: &Node) -> NodeView {
         let line = |other: &Node, myself: bool| {
             let pod = self
                 .pods
@@ -130,7 +130,6 @@ impl Small {
         let link_up = node
             .primary
             .is_some_and(|primary| self.pods.iter().flatten().any(|pod| pod.id == primary));
-        let _ = wish;
         NodeView {
             id: id(node.id),
             engine: "valkey 9.1.2".to_owned(),
@@ -166,13 +165,12 @@ impl Small {
                 old_template: false,
                 view: node
                     .as_ref()
-                    .map(|node| self.view(node, wish))
+                    .map(|node| self.view(node))
                     .ok_or_else(|| "refused".to_owned()),
             }
         });
         Observed {
             members: members.collect(),
-            taken_names: Vec::new(),
         }
     }
 
@@ -373,6 +371,12 @@ fn the_slots_of_a_lost_shard_are_not_given_away() {
         plan.steps.iter().for_each(|step| small.act(step));
     }
     let status = describe(&small.observe(WISH));
+    assert!(
+        status.message.contains("their data is lost"),
+        "{}",
+        status.message
+    );
+    assert_eq!(status.phase, Some(foreshard_api::valkey_cluster::Phase::Degraded));
     assert_eq!(
         status
             .conditions
@@ -471,7 +475,7 @@ fn a_healthy_cluster_reads_like_this() {
     Running 6/6 16384/16384 shop.default.svc:6379
     Ready=True AsAsked: All 3 shards serve with 6 members
     Progressing=False AsAsked: All 3 shards serve with 6 members
-    Degraded=False AsAsked: 
+    Degraded=False AsAsked: Nothing is wrong
     Formed=True AsAsked: 6 of 6 members answer
     SlotsCovered=True AsAsked: 16384 of 16384 slots are served
     ReplicasInSync=True AsAsked: Every replica follows its primary

@@ -178,6 +178,17 @@ impl<'a> World<'a> {
         })
     }
 
+    /// Members that could mislead a client: they do not call the cluster fine, or do not know every owner of slots.
+    pub fn unsettled(&self) -> impl Iterator<Item = Seen<'a>> {
+        let owners = self.owners();
+        self.seen.iter().copied().filter(move |seen| {
+            let misled = owners
+                .iter()
+                .any(|(id, slots)| seen.view.knows(id).is_none_or(|peer| peer.slots != *slots));
+            !seen.view.cluster_ok || misled
+        })
+    }
+
     /// Whether any member that answered follows this node.
     #[must_use]
     pub fn is_followed(&self, id: &NodeId) -> bool {
