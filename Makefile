@@ -78,7 +78,7 @@ generate: setup ## Write CRDs, RBAC and the charts' copies from the code
 	cargo xtask generate
 
 .PHONY: lint
-lint: setup ## Format, clippy, licences and advisories, generated files, charts
+lint: setup programs ## Format, clippy, licences and advisories, generated files, charts
 	@cargo xtask lint
 
 .PHONY: unit
@@ -86,7 +86,7 @@ unit: setup ## Tests that need nothing but the code
 	cargo test --workspace --exclude foreshard-engine-tests --no-fail-fast
 
 .PHONY: engine-test
-engine-test: setup $(TESTBED) ## Tests against real Valkey, Redis and Memcached processes
+engine-test: setup $(TESTBED) ## Tests against real Valkey and Redis processes
 	$(TESTBED) images
 	cargo test -p foreshard-engine-tests --no-fail-fast
 	cargo test -p foreshard-load --features engine-tests --no-fail-fast --test '*'
@@ -143,6 +143,11 @@ cluster-down: setup $(TESTBED) ## Take it down and leave nothing behind
 kubeconfig: setup $(TESTBED) ## Say how to reach it
 	@$(TESTBED) kubeconfig
 
+# Kubernetes and Helm, from source: minutes the first time, nothing after that.
+.PHONY: programs
+programs: $(TESTBED)
+	$(TESTBED) build
+
 # Cargo knows whether there is something to do.
 .PHONY: $(TESTBED)
 $(TESTBED): setup
@@ -175,9 +180,19 @@ uninstall: undeploy ## Operator, RBAC and CRDs; with the CRDs goes every ValkeyC
 ifeq ($(CLUSTER),testbed)
 deploy: cluster image
 endif
+ifeq ($(CLUSTER)$(IMAGE),current)
+deploy:
+	@echo 'Name the operator image that your cluster can pull: make deploy CLUSTER=current IMAGE=registry.example/foreshard:1.2'; exit 2
+else
 deploy: install-crd ## The CRDs and the operator, by Helm
 	$(HELM_INSTALL) foreshard charts/foreshard --hide-notes --wait --timeout 120s $(IMAGE_VALUES) || \
 	  { $(KUBECTL) --namespace $(NAMESPACE) get pods,events; exit 1; }
+endif
+
+.PHONY: plugin
+plugin: setup ## Build `kubectl foreshard`; ./bin/kubectl finds it by itself
+	cargo build -p kubectl-foreshard
+	@echo 'Built target/debug/kubectl-foreshard: put it into your PATH, or use ./bin/kubectl foreshard status'
 
 .PHONY: undeploy
 undeploy: ## The operator; CRDs and clusters stay

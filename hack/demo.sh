@@ -24,7 +24,7 @@ show_trouble() {
 
 started=$SECONDS
 headline "Kubernetes and the operator (the first time, everything is built: about half an hour on two cores)"
-make --no-print-directory deploy
+make --no-print-directory deploy plugin
 
 headline "A cluster of three shards with one replica each: config/samples/cluster.yaml"
 ./bin/kubectl apply --server-side -f - <<EOF
@@ -101,7 +101,7 @@ if [ "${code:-none}" != 0 ]; then
 fi
 
 headline "Done in $((SECONDS - started)) s; the cluster was ready $ready_after s after it was asked for"
-kubectl get valkeycluster,pods
+kubectl foreshard status "$name"
 if [ "${CLUSTER:-testbed}" = current ]; then
     kubectl_words="kubectl --namespace $namespace"
     down="make uninstall CLUSTER=current; kubectl delete namespace $namespace"
@@ -112,6 +112,7 @@ fi
 cat <<EOF
 
 How to go on:
+  $kubectl_words foreshard status $name           shards, members, slots, and what comes next
   $kubectl_words describe valkeycluster $name     what it is made of, and what happened
   $kubectl_words get pods -o wide --watch         then delete one and see what becomes of it
   $kubectl_words edit valkeycluster $name         change it

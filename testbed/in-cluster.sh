@@ -8,6 +8,8 @@ program=$1
 shift
 root=$(CDPATH='' cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd)
 ours=$root/.testbed/bin/$program
+# Where kubectl finds our plugin: kubectl foreshard status
+PATH=$root/target/debug:$PATH
 
 if [ "${CLUSTER:-testbed}" = current ]; then
     # The caller's own program, if there is one besides the wrapper that may have called us.

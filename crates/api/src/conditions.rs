@@ -1,6 +1,6 @@
 //! Condition types and reasons. They are API: a reason, once published, keeps its meaning.
 
-/// Every slot is served, every member is there and in sync: the sum of the others.
+/// Every slot is served, every member is there and in sync. `UpToDate` does not count: an earlier template serves too.
 pub const READY: &str = "Ready";
 /// Foreshard is changing something, or waiting for something it asked for.
 pub const PROGRESSING: &str = "Progressing";
@@ -35,6 +35,8 @@ pub enum Reason {
     PodFailing,
     /// A member that was reachable does not answer.
     MemberUnreachable,
+    /// A member holds keys but owns no slots. It is left alone, so that nothing is thrown away.
+    StrayKeys,
     /// The spec cannot be acted upon; the message names the field.
     InvalidSpec,
     /// The object cannot be read as its kind; the message names the place.
@@ -62,6 +64,7 @@ impl Reason {
             Self::SlotsUncovered => "SlotsUncovered",
             Self::PodFailing => "PodFailing",
             Self::MemberUnreachable => "MemberUnreachable",
+            Self::StrayKeys => "StrayKeys",
             Self::InvalidSpec => "InvalidSpec",
             Self::Undecodable => "Undecodable",
             Self::PlanRefused => "PlanRefused",

@@ -145,7 +145,9 @@ pub fn changes(wanted: Vec<Wanted>, live: &[Arc<DynamicObject>], owner: &OwnerRe
     found
 }
 
-fn is_ours(object: &DynamicObject, owner: &OwnerReference) -> bool {
+/// Whether an object is controlled by this owner.
+#[must_use]
+pub fn is_ours(object: &DynamicObject, owner: &OwnerReference) -> bool {
     object
         .owner_references()
         .iter()
@@ -185,10 +187,10 @@ pub async fn carry_out(
             // Our watches see only what carries our labels, and a forced apply would take over what does not.
             let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &wanted.resource);
             let (kind, name) = (wanted.resource.kind.clone(), wanted.name.clone());
-            match api.get_opt(&name).await {
-                Ok(Some(there)) if !is_ours(&there, owner) => Ok(Outcome::Taken { kind, name }),
-                Ok(_) => apply(&api, wanted).await,
-                Err(error) => Err(KubeError::new(format!("Looking for {kind} {name}"), error)),
+            let there = KubeError::bounded(format!("Looking for {kind} {name}"), api.get_opt(&name)).await?;
+            match there {
+                Some(there) if !is_ours(&there, owner) => Ok(Outcome::Taken { kind, name }),
+                _ => apply(&api, wanted).await,
             }
         }
         Change::Apply(wanted) => {
@@ -208,14 +210,12 @@ pub async fn carry_out(
                 preconditions: Some(preconditions),
                 ..DeleteParams::background()
             };
-            match api.delete(name, &parameters).await {
-                Err(kube::Error::Api(answer)) if answer.code == 404 => {
+            let what = format!("Deleting {} {name}", resource.kind);
+            match KubeError::bounded(what, api.delete(name, &parameters)).await {
+                Err(error) if error.is_not_found() => {
                     Ok(Outcome::Done(format!("found {} {name} gone", resource.kind)))
                 }
-                Err(error) => Err(KubeError::new(
-                    format!("Deleting {} {name}", resource.kind),
-                    error,
-                )),
+                Err(error) => Err(error),
                 Ok(_) => Ok(Outcome::Done(format!("deleted {} {name}", resource.kind))),
             }
         }
@@ -229,10 +229,13 @@ pub async fn carry_out(
 async fn apply(api: &Api<DynamicObject>, wanted: &Wanted) -> Result<Outcome, KubeError> {
     let (kind, name) = (&wanted.resource.kind, &wanted.name);
     let parameters = PatchParams::apply(FIELD_MANAGER).force();
-    match api.patch(name, &parameters, &Patch::Apply(&wanted.body)).await {
-        Ok(_) => Ok(Outcome::Done(format!("applied {kind} {name}"))),
-        Err(error) => Err(KubeError::new(format!("Applying {kind} {name}"), error)),
-    }
+    let patch = Patch::Apply(&wanted.body);
+    KubeError::bounded(
+        format!("Applying {kind} {name}"),
+        api.patch(name, &parameters, &patch),
+    )
+    .await?;
+    Ok(Outcome::Done(format!("applied {kind} {name}")))
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ impl Candidate {
     /// One look and, if it is due, one write. `None` when the lease is ours now, else its holder.
     async fn attempt(&mut self) -> Result<Option<String>, String> {
         let began = Instant::now();
-        let result = timeout(CALL, self.look_and_write(began)).await;
+        let result = timeout(CALL, self.look_and_write()).await;
         let result = result.unwrap_or_else(|_| Err(format!("no answer within {} s", CALL.as_secs())));
         if let Ok(None) = &result {
             // Counted from before the call: the server may have taken it at any moment since.
@@ -188,12 +188,14 @@ impl Candidate {
         result
     }
 
-    async fn look_and_write(&mut self, now: Instant) -> Result<Option<String>, String> {
+    async fn look_and_write(&mut self) -> Result<Option<String>, String> {
         let found = self
             .api
             .get_opt(&self.name)
             .await
             .map_err(|error| error.to_string())?;
+        // From here on, not from when we asked: it was seen when the answer came.
+        let now = Instant::now();
         let Some(mut lease) = found else {
             let lease = Lease {
                 metadata: ObjectMeta {

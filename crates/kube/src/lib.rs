@@ -9,4 +9,4 @@ pub mod lease;
 pub mod quantity;
 pub mod status;
 
-pub use error::{Class, KubeError};
+pub use error::{CALL, Class, KubeError};

@@ -10,6 +10,8 @@ pub fn milli(text: &str) -> Option<i128> {
         .unwrap_or(text.len());
     let (number, suffix) = text.split_at_checked(end)?;
     let scale: i128 = match suffix {
+        // Amounts below a thousandth do not occur and are not told apart.
+        "n" | "u" => return None,
         "m" => 1,
         "" => 1000,
         "k" => 1_000_000,
@@ -17,12 +19,21 @@ pub fn milli(text: &str) -> Option<i128> {
         "G" => 1_000_000_000_000,
         "T" => 1_000_000_000_000_000,
         "P" => 1_000_000_000_000_000_000,
+        "E" => 1_000_000_000_000_000_000_000,
         "Ki" => 1000 << 10,
         "Mi" => 1000 << 20,
         "Gi" => 1000 << 30,
         "Ti" => 1000 << 40,
         "Pi" => 1000 << 50,
-        _ => return None,
+        "Ei" => 1000 << 60,
+        exponent => {
+            let power: u32 = exponent
+                .strip_prefix(['e', 'E'])?
+                .trim_start_matches('+')
+                .parse()
+                .ok()?;
+            10_i128.checked_pow(power)?.checked_mul(1000)?
+        }
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
@@ -53,6 +64,9 @@ mod tests {
             ("1000m", "1"),
             ("1.5Gi", "1536Mi"),
             ("1000", "1k"),
+            ("1e9", "1G"),
+            ("2E3", "2k"),
+            ("1Ei", "1024Pi"),
         ] {
             assert_eq!(milli(a), milli(b), "{a} and {b}");
             assert!(milli(a).is_some());
@@ -63,7 +77,7 @@ mod tests {
 
     #[test]
     fn words_are_not_quantities() {
-        for text in ["", "Always", "1x", "Mi1", "é"] {
+        for text in ["", "Always", "1x", "Mi1", "é", "1e", "1e99"] {
             assert!(milli(text).is_none_or(|_| text.is_empty()), "{text}");
         }
     }

@@ -9,35 +9,45 @@ use serde::Serialize;
 
 use crate::KubeError;
 
+/// Which object a status is written to.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// Its kind.
+    pub resource: &'a ApiResource,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Which incarnation: one made anew in the meantime is not given the status of the one before.
+    pub uid: &'a str,
+}
+
 /// Writes a status. The caller has compared it with the one that is there.
 pub async fn write<S: Serialize + Sync>(
     client: &Client,
-    resource: &ApiResource,
-    namespace: &str,
-    name: &str,
+    target: Target<'_>,
     status: &S,
 ) -> Result<(), KubeError> {
+    let Target {
+        resource,
+        namespace,
+        name,
+        uid,
+    } = target;
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
     let body = serde_json::json!({
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        "metadata": { "name": name, "namespace": namespace },
+        "metadata": { "name": name, "namespace": namespace, "uid": uid },
         "status": status,
     });
-    match api
-        .patch_status(
-            name,
-            &PatchParams::apply(FIELD_MANAGER).force(),
-            &Patch::Apply(&body),
-        )
-        .await
-    {
+    let parameters = PatchParams::apply(FIELD_MANAGER).force();
+    let patch = Patch::Apply(&body);
+    let what = format!("Writing the status of {} {namespace}/{name}", resource.kind);
+    match KubeError::bounded(what, api.patch_status(name, &parameters, &patch)).await {
         Ok(_) => Ok(()),
         // Deleted between our look and now.
-        Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),
-        Err(error) => Err(KubeError::new(
-            format!("Writing the status of {} {namespace}/{name}", resource.kind),
-            error,
-        )),
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error),
     }
 }

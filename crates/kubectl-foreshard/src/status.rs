@@ -41,12 +41,16 @@ pub(crate) async fn show(client: Client, name: Option<&str>) -> anyhow::Result<S
 /// One cluster as text.
 fn render(cluster: &ValkeyCluster) -> String {
     let spec = &cluster.spec;
+    let replicas = match spec.replicas_per_shard {
+        0 => "no replicas".to_owned(),
+        1 => "1 replica each".to_owned(),
+        several => format!("{several} replicas each"),
+    };
     let mut text = format!(
-        "ValkeyCluster {}/{}: {} shards, {} replicas each, image {}\n",
+        "ValkeyCluster {}/{}: {} shards, {replicas}, image {}\n",
         cluster.namespace().unwrap_or_default(),
         cluster.name_any(),
         spec.shards,
-        spec.replicas_per_shard,
         spec.image
     );
     let Some(status) = &cluster.status else {

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use foreshard_api::ValkeyClusterStatus;
 use foreshard_kube::events::Teller;
 use foreshard_kube::lease::Leadership;
 use foreshard_store::NodeAdmin;
@@ -21,9 +22,26 @@ pub(crate) struct Context<A> {
     pub(crate) teller: Teller,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) failures: Failures,
+    pub(crate) written: Written,
+    pub(crate) said: Said,
 }
 
 impl<A: NodeAdmin> Context<A> {
+    /// Lets go of what is remembered about an object that is gone.
+    pub(crate) fn forget(&self, object: &str) {
+        self.failures.clear(object);
+        self.written
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(object);
+        self.said
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(object);
+    }
+
     /// Fails unless this instance may act. Asked before every effect.
     pub(crate) fn may_act(&self) -> Result<(), NotLeader> {
         if self.leadership.holds() {
@@ -47,9 +65,9 @@ impl Failures {
     const FIRST: Duration = Duration::from_millis(500);
     const LONGEST: Duration = Duration::from_mins(1);
 
-    /// Counts a failure; says how long to wait. Objects with different names wait differently, so that many that
-    /// failed together do not come back together.
-    pub(crate) fn count(&self, object: &str) -> Duration {
+    /// Counts a failure; says how many there were in a row and how long to wait. Objects with different names wait
+    /// differently, so that many that failed together do not come back together.
+    pub(crate) fn count(&self, object: &str) -> (u32, Duration) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(object.to_owned()).or_default();
         *count = count.saturating_add(1);
@@ -58,9 +76,12 @@ impl Failures {
             .bytes()
             .fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()))
             % 200;
-        doubled
-            .min(Self::LONGEST)
-            .mul_f64(0.9 + f64::from(spread) / 1000.0)
+        (
+            *count,
+            doubled
+                .min(Self::LONGEST)
+                .mul_f64(0.9 + f64::from(spread) / 1000.0),
+        )
     }
 
     /// Forgets the failures of an object that is fine again, or gone.
@@ -72,6 +93,50 @@ impl Failures {
     }
 }
 
+/// The statuses we wrote that the watch may not have brought back yet. A pass that compares with an older one would
+/// write and tell the same again.
+#[derive(Default)]
+pub(crate) struct Written(Mutex<HashMap<String, (ValkeyClusterStatus, Instant)>>);
+
+impl Written {
+    /// A watch that is later than this has other troubles.
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    /// Notes what was written.
+    pub(crate) fn note(&self, object: &str, status: ValkeyClusterStatus) {
+        let entry = (status, Instant::now());
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(object.to_owned(), entry);
+    }
+
+    /// Whether what the watch shows is older than what we wrote.
+    pub(crate) fn is_ahead_of(&self, object: &str, shown: &ValkeyClusterStatus) -> bool {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ahead = entries
+            .get(object)
+            .is_some_and(|(status, at)| status != shown && at.elapsed() < Self::PATIENCE);
+        if !ahead {
+            entries.remove(object);
+        }
+        ahead
+    }
+}
+
+/// What was last said on objects that cannot be read, so that it is said once.
+#[derive(Default)]
+pub(crate) struct Said(Mutex<HashMap<String, String>>);
+
+impl Said {
+    /// Whether this has not been said yet; from now on it has.
+    pub(crate) fn is_news(&self, object: &str, text: &str) -> bool {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.insert(object.to_owned(), text.to_owned())
+            .is_none_or(|before| before != text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,10 +144,10 @@ mod tests {
     #[test]
     fn each_failure_waits_longer_up_to_a_minute() {
         let failures = Failures::default();
-        let waits: Vec<Duration> = (0..40).map(|_| failures.count("ns/shop")).collect();
+        let waits: Vec<Duration> = (0..40).map(|_| failures.count("ns/shop").1).collect();
         assert!(waits.is_sorted());
         assert!(waits[0] < Duration::from_secs(1) && waits[39] <= Duration::from_secs(66));
         failures.clear("ns/shop");
-        assert_eq!(failures.count("ns/shop"), waits[0]);
+        assert_eq!(failures.count("ns/shop"), (1, waits[0]));
     }
 }

@@ -9,8 +9,6 @@ pub fn rules() -> Vec<PolicyRule> {
         // Our kinds: read, and write nothing but the status.
         rule("foreshard.io", &["valkeyclusters"], &["get", "list", "watch"]),
         rule("foreshard.io", &["valkeyclusters/status"], &["patch"]),
-        // With an owner reference on children, clusters that enforce it ask for this.
-        rule("foreshard.io", &["valkeyclusters/finalizers"], &["update"]),
         // Children.
         rule("apps", &["statefulsets"], CHILD),
         rule("", &["services", "configmaps"], CHILD),

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use crate::args::Args;
 use crate::cache::{Cache, PodPlaces};
-use crate::context::{Context, Failures};
+use crate::context::{Context, Failures, Said, Written};
 use crate::http;
 use crate::metrics::Metrics;
 use crate::port_forward::Dialer;
@@ -72,6 +72,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 teller: Teller::new(client.clone(), args.identity.clone()),
                 metrics: Arc::clone(&metrics),
                 failures: Failures::default(),
+                written: Written::default(),
+                said: Said::default(),
             };
             valkey_cluster::look_after(Arc::new(context), scope, touched, stop.clone())
         });

@@ -15,8 +15,13 @@ use crate::slots::SlotSet;
 pub enum Action {
     /// Give a blank node its own epoch, so that primaries need not argue about equal ones later.
     SetConfigEpoch(u64),
-    /// Introduce the node to the one at this address.
-    Meet(IpAddr),
+    /// Introduce the node to another.
+    Meet {
+        /// Where the other is.
+        ip: IpAddr,
+        /// Who must be there: an address may have passed on to a node of another cluster.
+        id: NodeId,
+    },
     /// Give slots that nobody owns to the node.
     AddSlots(SlotSet),
     /// Make the node follow a primary.
@@ -46,7 +51,7 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SetConfigEpoch(epoch) => write!(f, "set its epoch to {epoch}"),
-            Self::Meet(ip) => write!(f, "introduce it to {ip}"),
+            Self::Meet { ip, .. } => write!(f, "introduce it to {ip}"),
             Self::AddSlots(slots) => write!(f, "give it slots {slots}"),
             Self::Replicate(primary) => write!(f, "make it follow {}", primary.short()),
             Self::FailoverForce => write!(f, "promote it"),

@@ -81,6 +81,8 @@ pub struct Peer {
     pub id: NodeId,
     /// Where the node believes it to be; `None` when it has lost the address.
     pub ip: Option<IpAddr>,
+    /// The host name it announces.
+    pub name: Option<String>,
     /// Whether this line is the node itself.
     pub myself: bool,
     /// Whom the peer follows; `None` for a primary.

@@ -67,6 +67,20 @@ impl StoreError {
         }
     }
 
+    /// Whether it usually passes by itself, and another look will tell.
+    #[must_use]
+    pub const fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused
+                | Self::TimedOut(_)
+                | Self::Broken(_)
+                | Self::Loading
+                | Self::WrongNode { .. }
+                | Self::NoEffect(_)
+        )
+    }
+
     /// Whether the connection is of no further use.
     #[must_use]
     pub const fn breaks_connection(&self) -> bool {

@@ -98,6 +98,7 @@ fn peer(line: &str) -> Result<Peer, StoreError> {
     Ok(Peer {
         id,
         ip: if has("noaddr") { None } else { ip(address) },
+        name: name(address),
         myself: has("myself"),
         primary: NodeId::parse(primary),
         health: match (has("fail"), has("fail?")) {
@@ -120,6 +121,12 @@ fn ip(address: &str) -> Option<IpAddr> {
     let address = address.split([',', '@']).next()?;
     let (ip, _port) = address.rsplit_once(':')?;
     ip.trim_matches(['[', ']']).parse().ok()
+}
+
+/// The host name in `10.0.0.7:6379@16379,name,shard-id=…`; what has an `=` in it is something else.
+fn name(address: &str) -> Option<String> {
+    let name = address.split(',').nth(1)?;
+    (!name.is_empty() && !name.contains('=')).then(|| name.to_owned())
 }
 
 /// `93-<-id` for a slot that comes in, `93->-id` for one that goes out.
@@ -159,6 +166,8 @@ e7d1eecce10fd6bb5eb35b9f99a514335d9ba9ca :0@0 myself,master,noaddr - 0 0 1 conne
         assert_eq!(peers.len(), 3);
         assert_eq!(peers[0].primary.as_ref().unwrap().short(), "e7d1eecc");
         assert_eq!(peers[0].health, Health::Suspected);
+        assert_eq!(peers[0].name.as_deref(), Some("hostname4"));
+        assert_eq!(peers[2].name, None);
         assert_eq!(peers[0].ip, Some("127.0.0.1".parse().unwrap()));
         assert!(peers[1].myself && peers[1].ip.is_none());
         assert_eq!(peers[1].slots.to_string(), "0-5460 5500");

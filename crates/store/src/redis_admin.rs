@@ -153,12 +153,12 @@ impl<D: Dial> RedisAdmin<D> {
 
     /// Sends a promotion once and watches for it: a second one while the votes are being counted starts over.
     async fn promote(&self, at: IpAddr, id: &NodeId) -> Result<(), StoreError> {
-        self.ask::<()>(
-            at,
-            "CLUSTER FAILOVER",
-            redis::cmd("CLUSTER").arg("FAILOVER").arg("FORCE"),
-        )
-        .await?;
+        let mut failover = redis::cmd("CLUSTER");
+        let asked = self
+            .ask::<()>(at, "CLUSTER FAILOVER", failover.arg("FAILOVER").arg("FORCE"))
+            .await;
+        // The engine's own election may have been faster.
+        unless_done(asked, "to a replica")?;
         let until = Instant::now() + self.timeouts.promotion;
         while Instant::now() < until {
             if self.expect(at, id).await?.is_primary() {
@@ -196,13 +196,11 @@ impl<D: Dial> NodeAdmin for RedisAdmin<D> {
                 )
                 .await
             }
-            Action::Meet(other) => {
-                self.ask(
-                    at,
-                    "CLUSTER MEET",
-                    cluster.arg("MEET").arg(other.to_string()).arg(PORT),
-                )
-                .await
+            Action::Meet { ip, id: other } => {
+                // An address may have passed on to a node of another cluster, and a meeting joins the two for good.
+                self.expect(*ip, other).await?;
+                cluster.arg("MEET").arg(ip.to_string()).arg(PORT);
+                self.ask(at, "CLUSTER MEET", &cluster).await
             }
             Action::AddSlots(slots) => {
                 let missing = slots.minus(&view.own_slots());
@@ -229,8 +227,11 @@ impl<D: Dial> NodeAdmin for RedisAdmin<D> {
             Action::FailoverForce => self.promote(at, id).await,
             Action::Forget(dead) if view.peers.iter().all(|peer| peer.id != *dead) => Ok(()),
             Action::Forget(dead) => {
-                self.ask(at, "CLUSTER FORGET", cluster.arg("FORGET").arg(dead.as_str()))
-                    .await
+                let asked = self
+                    .ask(at, "CLUSTER FORGET", cluster.arg("FORGET").arg(dead.as_str()))
+                    .await;
+                // Newer engines tell each other whom to forget.
+                unless_done(asked, "Unknown node")
             }
             other => Err(StoreError::Rejected {
                 command: other.to_string(),
@@ -241,6 +242,14 @@ impl<D: Dial> NodeAdmin for RedisAdmin<D> {
 
     fn keep_only(&self, in_use: &dyn Fn(IpAddr) -> bool) {
         self.held(|held| held.retain(|at, _| in_use(*at)));
+    }
+}
+
+/// A refusal with these words means that somebody was faster: what was asked for is already so.
+fn unless_done(asked: Result<(), StoreError>, words: &str) -> Result<(), StoreError> {
+    match asked {
+        Err(StoreError::Rejected { message, .. }) if message.contains(words) => Ok(()),
+        other => other,
     }
 }
 

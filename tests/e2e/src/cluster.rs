@@ -51,12 +51,17 @@ impl<'a> Cluster<'a> {
         spec
     }
 
-    /// Creates one.
-    pub(crate) async fn create(space: &'a Space, name: &str, spec: Value) -> Result<Self> {
-        let cluster = Self {
+    /// One that is there.
+    pub(crate) fn named(space: &'a Space, name: &str) -> Self {
+        Self {
             space,
             name: name.to_owned(),
-        };
+        }
+    }
+
+    /// Creates one.
+    pub(crate) async fn create(space: &'a Space, name: &str, spec: Value) -> Result<Self> {
+        let cluster = Self::named(space, name);
         let object = json!({
             "apiVersion": "foreshard.io/v1alpha1", "kind": "ValkeyCluster",
             "metadata": {"name": name, "namespace": space.namespace}, "spec": spec,
@@ -100,6 +105,27 @@ impl<'a> Cluster<'a> {
         )
         .await?;
         Ok(began.elapsed())
+    }
+
+    /// Waits until it is Ready *and* whole on the members themselves: a status may still be from before a fault.
+    pub(crate) async fn settled(&self) -> Result<()> {
+        let spec = self.api().get(&self.name).await?.spec;
+        let (shards, replicas) = (
+            usize::try_from(spec.shards)?,
+            usize::try_from(spec.replicas_per_shard)?,
+        );
+        until(
+            &format!("ValkeyCluster {} to be whole", self.name),
+            READY_WITHIN,
+            || async {
+                self.ready().await?;
+                Ok(match self.whole(shards, replicas).await {
+                    Ok(_) => Seen::Yes(()),
+                    Err(error) => Seen::NotYet(format!("{error:#}")),
+                })
+            },
+        )
+        .await
     }
 
     /// Waits for a condition to have a status and a reason, and returns its message.

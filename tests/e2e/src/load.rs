@@ -12,8 +12,10 @@ use serde_json::json;
 use crate::space::Space;
 use crate::wait::{Seen, until};
 
-/// The image the testbed makes.
-const IMAGE: &str = "foreshard/load:dev";
+/// The image the testbed makes; on another cluster, `LOAD_IMAGE` names yours.
+fn image() -> String {
+    std::env::var("LOAD_IMAGE").unwrap_or_else(|_| "foreshard/load:dev".to_owned())
+}
 
 /// A load that runs.
 pub(crate) struct Load<'a> {
@@ -50,7 +52,7 @@ impl<'a> Load<'a> {
                 "automountServiceAccountToken": false,
                 "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
                 "containers": [{
-                    "name": "load", "image": IMAGE, "args": arguments,
+                    "name": "load", "image": image(), "args": arguments,
                     "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
                 }],
             },

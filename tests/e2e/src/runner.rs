@@ -26,6 +26,16 @@ pub(crate) async fn run(only: Option<&str>, tag: Option<&str>, jobs: usize) -> R
             only.or(tag).unwrap_or_default()
         );
     }
+    let current = std::env::var("CLUSTER").is_ok_and(|cluster| cluster == "current");
+    let (skipped, chosen): (Vec<Scenario>, Vec<Scenario>) = chosen
+        .into_iter()
+        .partition(|scenario| current && scenario.testbed_only);
+    for scenario in &skipped {
+        println!(
+            "{}: skipped, because it reaches into the nodes and CLUSTER=current is not the testbed",
+            scenario.name
+        );
+    }
     let client = Client::try_default().await?;
     let (alone, together): (Vec<Scenario>, Vec<Scenario>) =
         chosen.into_iter().partition(|scenario| scenario.alone);
@@ -43,7 +53,12 @@ pub(crate) async fn run(only: Option<&str>, tag: Option<&str>, jobs: usize) -> R
     for name in &failed {
         println!("failed: {name}; see target/e2e/{name}/");
     }
-    println!("{passed} passed, {} failed", failed.len());
+    let skipped = if skipped.is_empty() {
+        String::new()
+    } else {
+        format!(", {} skipped", skipped.len())
+    };
+    println!("{passed} passed, {} failed{skipped}", failed.len());
     Ok(failed.is_empty())
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 /// How often a condition is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Waits until `look` answers `Ok(Some(_))`. When time is up, the error says what was waited for and what was last
 /// seen. An `Err` from `look` is a failed look, not a failed wait: the API server may be busy.

@@ -1,21 +1,27 @@
 //! Carrying a plan out. Objects first, then commands to store nodes, those to different nodes at the same time.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use foreshard_api::ValkeyCluster;
 use foreshard_api::conditions::Reason;
+use foreshard_kube::Class;
 use foreshard_kube::apply::{Change, Outcome, carry_out};
 use foreshard_kube::events::Telling;
 use foreshard_plan::cluster::Plan;
 use foreshard_plan::{Action, Step};
-use foreshard_store::NodeAdmin;
+use foreshard_store::{NodeAdmin, StoreError};
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::context::Context;
 use crate::metrics::Done;
+
+/// How long a step may take. It must be over before another instance may begin to act.
+const ACT: Duration = Duration::from_secs(4);
 
 /// What stopped a plan.
 #[derive(Debug)]
@@ -24,6 +30,8 @@ pub(super) struct Fault {
     pub(super) reason: Reason,
     /// What happened, for a person.
     pub(super) message: String,
+    /// Whether it usually passes by itself: the world moved while we acted, or somebody did not answer.
+    pub(super) passing: bool,
 }
 
 impl Fault {
@@ -31,7 +39,12 @@ impl Fault {
         Self {
             reason,
             message: format!("{what}"),
+            passing: false,
         }
+    }
+
+    fn passing(self, passing: bool) -> Self {
+        Self { passing, ..self }
     }
 }
 
@@ -90,7 +103,10 @@ async fn one_change<A: NodeAdmin>(
             );
             Err(Fault::new(Reason::NameTaken, what))
         }
-        Err(error) => Err(Fault::new(Reason::StepFailed, &error)),
+        Err(error) => {
+            let passing = error.class() != Class::Refused;
+            Err(Fault::new(Reason::StepFailed, &error).passing(passing))
+        }
     }
 }
 
@@ -106,7 +122,8 @@ async fn in_order<A: NodeAdmin>(
             .map_err(|error| Fault::new(Reason::StepFailed, error))?;
         let what = kind_of(&step.action);
         context.metrics.store_actions.get_or_create(&Done { what }).inc();
-        match context.admin.act(step.ip, &step.id, &step.action).await {
+        let acted = timeout(ACT, context.admin.act(step.ip, &step.id, &step.action)).await;
+        match acted.unwrap_or_else(|_| Err(StoreError::TimedOut(ACT.as_millis()))) {
             Ok(()) => {
                 info!(namespace, name, step = %step, "Did a step");
                 if let Some(telling) = worth_telling(step) {
@@ -116,7 +133,8 @@ async fn in_order<A: NodeAdmin>(
             }
             Err(error) => {
                 warn!(namespace, name, step = %step, %error, "A step failed");
-                return Err(Fault::new(Reason::StepFailed, format!("{step}: {error}")));
+                let fault = Fault::new(Reason::StepFailed, format!("{step}: {error}"));
+                return Err(fault.passing(error.is_passing()));
             }
         }
     }
@@ -131,7 +149,7 @@ pub(super) fn count_write<A>(context: &Context<A>, what: &'static str) {
 const fn kind_of(action: &Action) -> &'static str {
     match action {
         Action::SetConfigEpoch(_) => "set-config-epoch",
-        Action::Meet(_) => "meet",
+        Action::Meet { .. } => "meet",
         Action::AddSlots(_) => "add-slots",
         Action::Replicate(_) => "replicate",
         Action::FailoverForce => "failover-force",

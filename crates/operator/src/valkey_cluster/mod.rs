@@ -20,7 +20,7 @@ use foreshard_api::{ValkeyCluster, ValkeyClusterStatus};
 use foreshard_kube::{KubeError, apply, events, status};
 use foreshard_plan::check::check;
 use foreshard_plan::cluster::report::{Subject, refused, report, with_fault};
-use foreshard_plan::cluster::{Wish, plan};
+use foreshard_plan::cluster::{Wait, Wish, plan};
 use foreshard_store::NodeAdmin;
 use jiff::Timestamp;
 use kube::discovery::ApiResource;
@@ -36,6 +36,11 @@ pub(crate) use watch::look_after;
 const KIND: &str = "ValkeyCluster";
 /// How long an object that cannot be acted upon is left alone, unless somebody changes it.
 const REFUSED: Duration = Duration::from_mins(5);
+
+/// How often in a row something that usually passes may fail before it is called a fault.
+const PASSING: u32 = 3;
+/// How soon to look again when the watch has not brought back what we wrote.
+const CATCH_UP: Duration = Duration::from_millis(20);
 
 /// Why a pass ended early.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +66,8 @@ impl Error {
 /// One pass over one cluster.
 async fn reconcile<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>) -> Result<Action, Error> {
     context.may_act()?;
-    let now = Timestamp::now();
+    // To the second, as it will be stored.
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH);
     let cluster = match &object.0 {
         Ok(cluster) => cluster,
         Err(invalid) => return unreadable(&context, &invalid.error, &object, now).await,
@@ -72,6 +78,9 @@ async fn reconcile<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>)
     }
     let (name, namespace) = (cluster.name_any(), cluster.namespace().unwrap_or_default());
     let before = cluster.status.clone().unwrap_or_default();
+    if context.written.is_ahead_of(&key(cluster), &before) {
+        return Ok(Action::requeue(CATCH_UP));
+    }
     let generation = cluster.meta().generation.unwrap_or_default();
     let subject = Subject {
         name: &name,
@@ -87,11 +96,23 @@ async fn reconcile<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>)
             return conclude(&context, cluster, &before, after, REFUSED).await;
         }
     };
-    let observed = observe::observe(&context, &namespace, &name).await;
-    let plan = plan(wish, &observed, now);
     let owner = objects::owner(cluster);
-    let wanted = objects::wanted(cluster, wish, &owner)?;
-    let changes = apply::changes(wanted, &context.cache.children_of(&namespace, &name), &owner);
+    let children = context.cache.children_of(&namespace, &name);
+    if let Some(shrinks) = objects::would_shrink(&children, &owner, wish) {
+        let after = refused(subject, Reason::InvalidSpec, &shrinks, now);
+        return conclude(&context, cluster, &before, after, REFUSED).await;
+    }
+    let wants = objects::wanted(cluster, wish, &owner)?;
+    let sets = objects::set_ids(&children, &owner);
+    let observed = observe::observe(&context, cluster, &sets, &wants.templates).await;
+    let mut plan = plan(wish, &observed, now);
+    let changes = apply::changes(wants.objects, &children, &owner);
+    if !changes.is_empty() {
+        plan.waits.push(Wait::normal(
+            Reason::WaitingForPods,
+            format!("{} objects are being applied", changes.len()),
+        ));
+    }
     let mut after = report(subject, wish, &observed, &plan, now);
 
     let done = match check(&plan, &observed) {
@@ -104,9 +125,12 @@ async fn reconcile<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>)
             plan.look_again
         }
         Err(fault) => {
+            let (times, wait) = context.failures.count(&key(cluster));
             context.metrics.count_fault(KIND, fault.reason);
-            after = with_fault(after, subject, fault.reason, &fault.message, now);
-            context.failures.count(&key(cluster))
+            if !fault.passing || times > PASSING {
+                after = with_fault(after, subject, fault.reason, &fault.message, now);
+            }
+            wait
         }
     };
     conclude(&context, cluster, &before, after, look_again).await
@@ -140,8 +164,7 @@ async fn conclude<A: NodeAdmin>(
     context.metrics.slots.get_or_create(&labels).set(served);
     if *before != after {
         context.may_act()?;
-        status::write(&context.client, &resource(), &namespace, &name, &after).await?;
-        execute::count_write(context, "status");
+        write(context, cluster, &after).await?;
         let kinds = [(READY, "True"), (DEGRADED, "False")];
         for telling in events::transitions(&before.conditions, &after.conditions, &kinds) {
             context.teller.tell(&cluster.object_ref(&()), telling).await;
@@ -151,6 +174,25 @@ async fn conclude<A: NodeAdmin>(
     Ok(Action::requeue(look_again))
 }
 
+async fn write<A: NodeAdmin, K: Resource>(
+    context: &Context<A>,
+    object: &K,
+    status: &ValkeyClusterStatus,
+) -> Result<(), Error> {
+    let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    let uid = object.uid().unwrap_or_default();
+    let target = status::Target {
+        resource: &resource(),
+        namespace: &namespace,
+        name: &name,
+        uid: &uid,
+    };
+    status::write(&context.client, target, status).await?;
+    execute::count_write(context, "status");
+    context.written.note(&key(object), status.clone());
+    Ok(())
+}
+
 /// An object of our kind that cannot be read: say so on it, and go on with the others.
 async fn unreadable<A: NodeAdmin>(
     context: &Context<A>,
@@ -158,9 +200,8 @@ async fn unreadable<A: NodeAdmin>(
     object: &Guarded,
     now: Timestamp,
 ) -> Result<Action, Error> {
-    let meta = object.meta();
     let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
-    let generation = meta.generation.unwrap_or_default();
+    let generation = object.meta().generation.unwrap_or_default();
     let subject = Subject {
         name: &name,
         namespace: &namespace,
@@ -169,12 +210,16 @@ async fn unreadable<A: NodeAdmin>(
     };
     let message =
         format!("The object cannot be read as a {KIND}: {error}. Mend the field or delete the object");
-    // Its status may be what cannot be read, so it is not compared; once per change of the object is enough.
     let after = refused(subject, Reason::Undecodable, &message, now);
-    status::write(&context.client, &resource(), &namespace, &name, &after).await?;
-    execute::count_write(context, "status");
-    context.metrics.count_fault(KIND, Reason::Undecodable);
-    tracing::warn!(namespace, name, error, "Could not read a ValkeyCluster");
+    // What it says now may be what cannot be read, so what we said last is what counts.
+    if context
+        .said
+        .is_news(&key(object), &format!("{generation} {message}"))
+    {
+        write(context, object, &after).await?;
+        context.metrics.count_fault(KIND, Reason::Undecodable);
+        tracing::warn!(namespace, name, error, "Could not read a ValkeyCluster");
+    }
     Ok(Action::await_change())
 }
 
@@ -182,10 +227,6 @@ fn resource() -> ApiResource {
     ApiResource::erase::<ValkeyCluster>(&())
 }
 
-fn key(cluster: &ValkeyCluster) -> String {
-    format!(
-        "{}/{}",
-        cluster.namespace().unwrap_or_default(),
-        cluster.name_any()
-    )
+fn key(object: &impl Resource) -> String {
+    format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
 }

@@ -2,9 +2,10 @@
 //!
 //! It never fails as a whole. A node that does not answer is something that was observed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use foreshard_api::labels;
+use foreshard_api::{ValkeyCluster, labels};
 use foreshard_plan::NodeView;
 use foreshard_plan::cluster::{Member, Observed};
 use foreshard_store::NodeAdmin;
@@ -12,7 +13,7 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
 
-use super::objects::{CONTAINER, template_of};
+use super::objects::{CONTAINER, announced_name};
 use crate::context::Context;
 
 /// Reasons of a waiting container that do not pass by themselves.
@@ -28,21 +29,50 @@ const TROUBLES: &[&str] = &[
     "RunContainerError",
 ];
 
-/// Looks at a cluster.
-pub(super) async fn observe<A: NodeAdmin>(context: &Context<A>, namespace: &str, cluster: &str) -> Observed {
-    let template = template_of(&context.cache.children_of(namespace, cluster));
-    let pods = context.cache.pods_of(namespace, cluster);
-    let looks = pods.iter().map(|pod| async {
+/// Looks at a cluster: at the pods of its own StatefulSets. Pods that only carry its labels, such as those of an
+/// earlier cluster of the same name, are not its members.
+pub(super) async fn observe<A: NodeAdmin>(
+    context: &Context<A>,
+    cluster: &ValkeyCluster,
+    sets: &BTreeSet<String>,
+    templates: &BTreeMap<u32, String>,
+) -> Observed {
+    let pods = context
+        .cache
+        .pods_of(&cluster.namespace().unwrap_or_default(), &cluster.name_any());
+    let pods = pods.iter().filter(|pod| belongs(pod, sets));
+    let looks = pods.map(|pod| async {
         let ip = address(pod);
         let view = match ip {
-            Some(ip) => context.admin.view(ip).await.map_err(|error| error.to_string()),
+            Some(ip) => look(context, ip, &announced_name(cluster, &pod.name_any())).await,
             None => Err("it has no address yet".to_owned()),
         };
-        member(pod, ip, view, &template)
+        member(pod, ip, view, templates)
     });
     let mut members: Vec<Member> = join_all(looks).await.into_iter().flatten().collect();
     members.sort_by(|a, b| (a.shard, &a.pod).cmp(&(b.shard, &b.pod)));
     Observed { members }
+}
+
+/// Asks the node at an address. One that announces another pod's name got the address after our pod had lost it, and
+/// may belong to another cluster.
+async fn look<A: NodeAdmin>(context: &Context<A>, ip: IpAddr, name: &str) -> Result<NodeView, String> {
+    let view = context.admin.view(ip).await.map_err(|error| error.to_string())?;
+    match view.own_line().and_then(|line| line.name.as_deref()) {
+        Some(announced) if announced == name => Ok(view),
+        Some(other) => Err(format!("{other} answers at its address")),
+        None => Err("a node without a name answers at its address".to_owned()),
+    }
+}
+
+/// Whether a pod was made by one of these StatefulSets and has not ended for good.
+fn belongs(pod: &Pod, sets: &BTreeSet<String>) -> bool {
+    let owned = pod
+        .owner_references()
+        .iter()
+        .any(|owner| owner.controller == Some(true) && sets.contains(&owner.uid));
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    owned && !matches!(phase, Some("Failed" | "Succeeded"))
 }
 
 fn address(pod: &Pod) -> Option<IpAddr> {
@@ -54,11 +84,11 @@ fn member(
     pod: &Pod,
     ip: Option<IpAddr>,
     view: Result<NodeView, String>,
-    template: &dyn Fn(u32) -> Option<String>,
+    templates: &BTreeMap<u32, String>,
 ) -> Option<Member> {
     let shard: u32 = pod.labels().get(labels::SHARD)?.parse().ok()?;
     let store = store_status(pod);
-    let wanted = template(shard);
+    let wanted = templates.get(&shard);
     let runs = pod.annotations().get(labels::TEMPLATE);
     Some(Member {
         pod: pod.name_any(),
@@ -73,7 +103,7 @@ fn member(
         started: view.is_ok() || store.is_some_and(has_started),
         terminating: pod.metadata.deletion_timestamp.is_some(),
         trouble: store.and_then(waiting_trouble).or_else(|| unschedulable(pod)),
-        old_template: wanted.is_some() && runs != wanted.as_ref(),
+        old_template: wanted.is_some() && runs != wanted,
         view,
     })
 }

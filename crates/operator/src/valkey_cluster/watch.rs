@@ -34,14 +34,15 @@ pub(crate) async fn look_after<A: NodeAdmin>(
     };
     let writer = Writer::default();
     let reader = writer.as_reader();
-    let metrics = Arc::clone(&context.metrics);
+    let forgetting = Arc::clone(&context);
     let objects = watcher(api, watcher::Config::default())
         .default_backoff()
         .modify(|object: &mut Guarded| object.managed_fields_mut().clear())
         .inspect(move |event| {
             if let Ok(watcher::Event::Delete(object)) = event {
                 let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-                metrics.forget(&StoreLabels {
+                forgetting.forget(&format!("{namespace}/{name}"));
+                forgetting.metrics.forget(&StoreLabels {
                     kind: KIND,
                     namespace,
                     name,
@@ -69,7 +70,10 @@ pub(crate) async fn look_after<A: NodeAdmin>(
         }
     };
     let controlling = async {
-        filled.cache.filled().await;
+        tokio::select! {
+            () = filled.cache.filled() => {}
+            () = stop.cancelled() => return,
+        }
         info!(
             scope = scope.as_deref().unwrap_or("all namespaces"),
             "Began to look after clusters"
@@ -126,7 +130,7 @@ async fn timed<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>) -> 
 #[allow(clippy::needless_pass_by_value)]
 fn on_error<A: NodeAdmin>(object: Arc<Guarded>, error: &Error, context: Arc<Context<A>>) -> Action {
     let name = format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());
-    let wait = context.failures.count(&name);
+    let (_, wait) = context.failures.count(&name);
     match error {
         Error::NotLeader(_) => return Action::await_change(),
         Error::Kube(error) if error.class() == Class::Conflict => {

@@ -18,13 +18,13 @@ pub(super) fn attach(world: &World<'_>) -> Stage {
             .seen_in(shard)
             .filter(|seen| seen.view.id != primary.view.id)
         {
-            follow(&seen, &primary, &mut stage);
+            follow(world, &seen, &primary, &mut stage);
         }
     }
     stage
 }
 
-fn follow(seen: &Seen<'_>, primary: &Seen<'_>, stage: &mut Stage) {
+fn follow(world: &World<'_>, seen: &Seen<'_>, primary: &Seen<'_>, stage: &mut Stage) {
     let (pod, leader) = (&seen.member.pod, &primary.member.pod);
     let view = seen.view;
     if view.primary() == Some(&primary.view.id) {
@@ -45,8 +45,12 @@ fn follow(seen: &Seen<'_>, primary: &Seen<'_>, stage: &mut Stage) {
             "Pod {pod} owns no slots but holds {} keys; it is left alone",
             view.keys
         );
-        stage.waits.push(Wait::fault(Reason::MemberUnreachable, message));
-    } else if view.knows(&primary.view.id).is_none() {
+        stage.waits.push(Wait::fault(Reason::StrayKeys, message));
+    } else if world.is_followed(&view.id) {
+        // Its followers are re-pointed in this plan; in the middle of a chain it is left alone until they are.
+        let message = format!("Pod {pod} is followed by others and joins {leader} after them");
+        stage.waits.push(Wait::normal(Reason::WaitingForSync, message));
+    } else if world.knows(seen, &primary.view.id).is_none() {
         stage.waits.push(Wait::normal(
             Reason::WaitingForGossip,
             format!("Pod {pod} does not know {leader} yet"),

@@ -11,13 +11,12 @@ pub(super) fn forget(world: &World<'_>) -> Vec<Step> {
     if world.unseen().next().is_some() {
         return Vec::new();
     }
-    let owners = world.owners();
     let mut steps = Vec::new();
     for seen in world.seen() {
         for peer in &seen.view.peers {
             let dead = !peer.handshake
                 && world.by_id(&peer.id).is_none()
-                && !owners.contains_key(&peer.id)
+                && !world.owners().contains_key(&peer.id)
                 && !world.is_followed(&peer.id);
             if dead {
                 steps.push(seen.step(Action::Forget(peer.id.clone()), "no pod answers to this id"));

@@ -3,43 +3,71 @@
 use foreshard_api::conditions::Reason;
 
 use super::primaries::{Primary, primaries};
-use super::world::World;
+use super::world::{Seen, World};
 use super::{Stage, Wait};
 use crate::action::Action;
+use crate::node::NodeId;
 
-/// Promotes a replica where the old primary is proven gone.
+/// Promotes a replica where the old primary is proven gone, one at a time: two that ask for votes in the same moment
+/// may take them from each other.
 ///
-/// Proof is that every pod which could be the lost primary answers, under other ids. The engine would never notice
-/// by itself: a process that restarted without data answers at the old address under a new id, its peers take the
-/// old id's address away, and a node without address is never declared failed. While any member is silent nothing is
-/// proven, and the engine's own election is waited for. The promotion still needs the votes of a majority.
+/// Proof is that every pod of the shard answers, under other ids, and that the replica has lost its link. The engine
+/// would never notice by itself: a process that restarted without data answers at the old address under a new id, its
+/// peers take the old id's address away, and a node without address is never declared failed. While a member of the
+/// shard is silent nothing is proven, and the engine's own election is waited for. The promotion still needs the votes
+/// of a majority.
 pub(super) fn heal(world: &World<'_>) -> Stage {
     let mut stage = Stage::default();
     for (shard, primary) in primaries(world) {
         let Primary::Lost(lost) = primary else { continue };
-        let best = world
-            .seen_in(shard)
-            .filter(|seen| {
-                seen.view.primary() == Some(lost) && !seen.view.follows.as_ref().is_some_and(|f| f.syncing)
-            })
-            .max_by_key(|seen| (seen.view.offset, std::cmp::Reverse(&seen.member.pod)));
-        let wait = format!("Shard {shard} lost its primary {}", lost.short());
-        match best {
-            Some(seen) if !world.has_silent_member() => {
-                stage.steps.push(seen.step(
-                    Action::FailoverForce,
-                    format!("the primary of shard {shard} is gone"),
-                ));
-                stage.waits.push(Wait::fault(
-                    Reason::SlotsUncovered,
-                    format!("{wait}; promoting {}", seen.member.pod),
-                ));
+        let problem = format!("Shard {shard} lost its primary {}", lost.short());
+        let message = match candidate(world, shard, lost) {
+            None => format!("{problem}; waiting for the election"),
+            Some(seen) if !world.may_have_majority() => format!(
+                "{problem}, and too few primaries are left to elect another. {} has its data. When the others are \
+                 surely gone, run there: cluster failover takeover",
+                seen.member.pod
+            ),
+            Some(seen) => {
+                if stage.steps.is_empty() {
+                    stage.steps.push(seen.step(
+                        Action::FailoverForce,
+                        format!("the primary of shard {shard} is gone"),
+                    ));
+                }
+                format!("{problem}; promoting {}", seen.member.pod)
             }
-            _ => stage.waits.push(Wait::fault(
-                Reason::SlotsUncovered,
-                format!("{wait}; waiting for the election"),
-            )),
-        }
+        };
+        stage.waits.push(Wait::fault(Reason::SlotsUncovered, message));
     }
     stage
+}
+
+/// The replica to promote: of those that had a whole copy and have lost their link, the one that had read furthest.
+fn candidate<'a>(world: &World<'a>, shard: u32, lost: &NodeId) -> Option<Seen<'a>> {
+    if world.has_silent_member_in(shard) {
+        return None;
+    }
+    let replicas = || {
+        world
+            .seen_in(shard)
+            .filter(|seen| seen.view.primary() == Some(lost))
+    };
+    let cut_off = |seen: &Seen<'_>| {
+        seen.view
+            .follows
+            .as_ref()
+            .is_some_and(|following| !following.link_up)
+    };
+    if !replicas().all(|seen| cut_off(&seen)) {
+        return None;
+    }
+    replicas()
+        .filter(|seen| {
+            seen.view
+                .follows
+                .as_ref()
+                .is_some_and(|following| !following.syncing)
+        })
+        .max_by_key(|seen| (seen.view.offset, std::cmp::Reverse(&seen.member.pod)))
 }

@@ -6,7 +6,6 @@ use super::primaries::{Primary, primaries};
 use super::world::{Seen, World};
 use super::{Stage, Wait};
 use crate::action::{Action, Step};
-use crate::node::Health;
 
 /// Up to this many members, everybody is introduced to everybody: the cluster is whole after one round of
 /// handshakes instead of several rounds of gossip. Above it that would be thousands of commands, and gossip does it.
@@ -19,7 +18,7 @@ pub(super) fn epochs(world: &World<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     for (index, primary) in chosen.values().enumerate() {
         if let Primary::Chosen(seen) = primary
-            && seen.view.own_line().is_some_and(|line| line.epoch == 0)
+            && seen.epoch() == 0
         {
             let epoch = index as u64 + 1;
             steps.push(seen.step(Action::SetConfigEpoch(epoch), "each primary gets its own epoch"));
@@ -28,16 +27,25 @@ pub(super) fn epochs(world: &World<'_>) -> Vec<Step> {
     steps
 }
 
-/// Introduces members that do not know each other.
+/// Introduces members that do not know each other. One that is being deleted is left out: newcomers would learn from
+/// it of owners that are about to go.
 pub(super) fn meet(world: &World<'_>) -> Stage {
     let mut stage = Stage::default();
-    let Some(anchor) = anchor(world) else { return stage };
-    let full = world.seen().len() <= FULL_MESH;
-    for (index, a) in world.seen().iter().enumerate() {
-        for b in world.seen().iter().skip(index + 1) {
+    let staying: Vec<Seen<'_>> = world
+        .seen()
+        .iter()
+        .copied()
+        .filter(|seen| !seen.member.terminating)
+        .collect();
+    let Some(anchor) = anchor(world, &staying) else {
+        return stage;
+    };
+    let full = staying.len() <= FULL_MESH;
+    for (index, a) in staying.iter().enumerate() {
+        for b in staying.iter().skip(index + 1) {
             let with_anchor = [a, b].iter().any(|seen| seen.view.id == anchor.view.id);
-            if (full || with_anchor) && !acquainted(a, b) {
-                introduce(world, a, b, &mut stage);
+            if (full || with_anchor) && !acquainted(world, a, b) {
+                stage.steps.extend(introduce(a, b));
             }
         }
     }
@@ -49,15 +57,15 @@ pub(super) fn meet(world: &World<'_>) -> Stage {
 }
 
 /// The member that the others join: one with history and many acquaintances before a blank one.
-fn anchor<'a>(world: &World<'a>) -> Option<Seen<'a>> {
-    world.seen().iter().copied().max_by_key(|seen| {
-        let known = world
-            .seen()
+fn anchor<'a>(world: &World<'a>, staying: &[Seen<'a>]) -> Option<Seen<'a>> {
+    staying.iter().copied().max_by_key(|seen| {
+        let known = staying
             .iter()
-            .filter(|other| seen.view.knows(&other.view.id).is_some())
+            .filter(|other| world.knows(seen, &other.view.id).is_some())
             .count();
+        let owns = world.owners().contains_key(&seen.view.id);
         (
-            !seen.view.own_slots().is_empty(),
+            owns,
             !seen.view.is_blank(),
             known,
             std::cmp::Reverse(&seen.member.pod),
@@ -66,54 +74,24 @@ fn anchor<'a>(world: &World<'a>) -> Option<Seen<'a>> {
 }
 
 /// Whether both know each other at the addresses they have now. A pod that came back elsewhere must be met again.
-fn acquainted(a: &Seen<'_>, b: &Seen<'_>) -> bool {
+fn acquainted(world: &World<'_>, a: &Seen<'_>, b: &Seen<'_>) -> bool {
     let knows = |one: &Seen<'_>, other: &Seen<'_>| {
-        one.view
-            .knows(&other.view.id)
+        world
+            .knows(one, &other.view.id)
             .is_some_and(|peer| peer.ip == Some(other.ip))
     };
     knows(a, b) && knows(b, a)
 }
 
-fn introduce(world: &World<'_>, a: &Seen<'_>, b: &Seen<'_>, stage: &mut Stage) {
-    for seen in [a, b] {
-        if let Some(stranger) = stranger(world, seen) {
-            let message = format!(
-                "Pod {} belongs to a cluster with {stranger}, which is no member of this one; it is left alone",
-                seen.member.pod
-            );
-            stage.waits.push(Wait::fault(Reason::WaitingForGossip, message));
-            return;
-        }
-    }
+fn introduce(a: &Seen<'_>, b: &Seen<'_>) -> Option<Step> {
     let under_way = a
         .view
         .peers
         .iter()
         .any(|peer| peer.handshake && peer.ip == Some(b.ip));
-    if !under_way {
-        let reason = format!("it does not know {}", b.member.pod);
-        stage.steps.push(a.step(Action::Meet(b.ip), reason));
-    }
-}
-
-/// A live owner of slots that this member knows and that is nobody of ours: the member belongs to another cluster,
-/// as may happen when an address was used by somebody else before.
-fn stranger(world: &World<'_>, seen: &Seen<'_>) -> Option<String> {
-    if world.has_silent_member() {
-        // It may well be the one that does not answer just now.
-        return None;
-    }
-    let unknown = seen.view.peers.iter().find(|peer| {
-        let ours = world
-            .members()
-            .iter()
-            .any(|member| member.ip.is_some() && member.ip == peer.ip);
-        peer.health == Health::Fine && !peer.handshake && !peer.slots.is_empty() && peer.ip.is_some() && !ours
-    })?;
-    let known_to_all = world
-        .seen()
-        .iter()
-        .all(|other| other.view.is_blank() || other.view.knows(&unknown.id).is_some());
-    (!known_to_all && world.by_id(&unknown.id).is_none()).then(|| unknown.id.short().to_owned())
+    let action = Action::Meet {
+        ip: b.ip,
+        id: b.view.id.clone(),
+    };
+    (!under_way).then(|| a.step(action, format!("it does not know {}", b.member.pod)))
 }

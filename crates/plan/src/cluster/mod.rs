@@ -26,7 +26,7 @@ use jiff::Timestamp;
 use crate::action::Step;
 use crate::node::NodeView;
 
-pub use world::World;
+pub use world::{Seen, World};
 
 /// How long a new cluster waits for its last pods before it begins without them.
 ///
@@ -160,7 +160,8 @@ pub struct Wait {
 }
 
 impl Wait {
-    fn normal(reason: Reason, message: impl Into<String>) -> Self {
+    /// Something in the normal course of things.
+    pub fn normal(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),
@@ -168,7 +169,8 @@ impl Wait {
         }
     }
 
-    fn fault(reason: Reason, message: impl Into<String>) -> Self {
+    /// Something that is wrong.
+    pub fn fault(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),

@@ -45,7 +45,7 @@ pub(super) fn own(wish: Wish, world: &World<'_>) -> Stage {
         return stage;
     }
     let owned: Vec<usize> = receivers.iter().map(|seen| seen.view.own_slots().len()).collect();
-    for (seen, slots) in receivers.iter().zip(assign_unowned(&unowned, &owned)) {
+    for (seen, slots) in receivers.iter().zip(assign_unowned(unowned, &owned)) {
         if !slots.is_empty() {
             stage
                 .steps
@@ -55,15 +55,13 @@ pub(super) fn own(wish: Wish, world: &World<'_>) -> Stage {
     stage
 }
 
-/// Slots whose owner is gone and of which nobody who answers has a copy. Only a person can decide what becomes of them.
+/// Only a person can decide what becomes of slots whose data is lost.
 fn lost(world: &World<'_>) -> Vec<Wait> {
-    let owners = world.owners().into_iter();
-    let gone = owners
-        .filter(|(id, _)| world.by_id(id).is_none() && !world.is_followed(id) && !world.has_silent_member());
+    let gone = world.lost().into_iter();
     gone.map(|(id, slots)| {
-        let slots = shorten(&slots.to_string());
         let message = format!(
-            "Slots {slots} belonged to {}, which is gone, and no member has a copy: their data is lost",
+            "Slots {} belonged to {}, which is gone, and no member has a copy: their data is lost",
+            shorten(&slots.to_string()),
             id.short()
         );
         Wait::fault(Reason::SlotsUncovered, message)
@@ -74,7 +72,12 @@ fn lost(world: &World<'_>) -> Vec<Wait> {
 /// What is not served yet although it has an owner, and who would mislead a client about it: a client may ask any
 /// member where the slots are.
 fn unserved(world: &World<'_>) -> Option<Wait> {
-    let missing = SlotSet::all().minus(&world.served());
+    let missing = world
+        .lost()
+        .values()
+        .fold(SlotSet::all().minus(&world.served()), |rest, slots| {
+            rest.minus(slots)
+        });
     if !missing.is_empty() {
         let message = format!(
             "{} slots are not served yet: {}",

@@ -7,7 +7,8 @@ use super::world::{Seen, World};
 /// What is known of a shard's primary.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Primary<'a> {
-    /// A member that owns slots.
+    /// A member that owns slots. Of two that claim them, the one with the later claim: the other was voted out and
+    /// has not heard of it.
     Serving(Seen<'a>),
     /// No member owns slots and none follows an owner: this one is to begin.
     Chosen(Seen<'a>),
@@ -32,17 +33,16 @@ impl<'a> Primary<'a> {
 /// Roles come from what the members say, never from their ordinals. Only a shard in which nobody owns anything and
 /// nobody follows an owner gets a primary chosen, so that primaries spread over the Kubernetes nodes.
 pub(super) fn primaries<'a>(world: &World<'a>) -> BTreeMap<u32, Primary<'a>> {
-    let owners = world.owners();
     let mut found: BTreeMap<u32, Primary<'a>> = BTreeMap::new();
     for shard in world.shards() {
         let serving = world
             .seen_in(shard)
             .filter(|seen| seen.view.is_primary() && !seen.view.own_slots().is_empty())
-            .max_by_key(|seen| seen.view.own_slots().len());
+            .max_by_key(|seen| (seen.epoch(), seen.view.own_slots().len()));
         let lost = world
             .seen_in(shard)
             .filter_map(|seen| seen.view.primary())
-            .find(|primary| world.by_id(primary).is_none() && owners.contains_key(primary));
+            .find(|primary| world.by_id(primary).is_none() && world.owners().contains_key(primary));
         let known = match (serving, lost) {
             (Some(seen), _) => Primary::Serving(seen),
             (None, Some(id)) => Primary::Lost(id),
@@ -74,11 +74,10 @@ fn choose<'a>(world: &World<'a>, shard: u32, per_node: &BTreeMap<&str, usize>) -
         .seen_in(shard)
         .filter(|seen| seen.view.is_primary() && seen.view.keys == 0 && !seen.member.terminating)
         .min_by_key(|seen| {
-            let epoch = seen.view.own_line().map_or(0, |line| line.epoch);
             let on_node = per_node.get(seen.member.node.as_str()).copied().unwrap_or(0);
             (
                 !world.is_followed(&seen.view.id),
-                epoch == 0,
+                seen.epoch() == 0,
                 on_node,
                 seen.member.pod.clone(),
             )

@@ -117,7 +117,7 @@ pub fn with_fault(
 ) -> ValkeyClusterStatus {
     fault.clone_into(&mut status.message);
     status.phase = Some(Phase::Degraded);
-    for (kind, value) in [(READY, false), (DEGRADED, true)] {
+    for (kind, value) in [(READY, false), (PROGRESSING, true), (DEGRADED, true)] {
         let new = condition(subject, (kind, value, reason, fault), now);
         if let Some(old) = status.conditions.iter_mut().find(|old| old.type_ == kind) {
             *old = new;
@@ -167,7 +167,7 @@ fn phase(facts: &Facts<'_>, plan: &Plan) -> Phase {
         return Phase::AssigningSlots;
     }
     if facts.members < facts.wanted {
-        return Phase::Degraded;
+        return Phase::WaitingForPods;
     }
     if waits_for(Reason::WaitingForSync) || !plan.steps.is_empty() {
         return Phase::ConfiguringReplicas;

@@ -102,6 +102,7 @@ impl Small {
             Peer {
                 id: id(other.id),
                 ip: pod.map(|pod| ip(u32::try_from(pod).unwrap())),
+                name: None,
                 myself,
                 primary: other.primary.map(id),
                 health: if pod.is_some() {
@@ -194,7 +195,7 @@ impl Small {
                 let claim = self.dead.iter_mut().find(|dead| dead.id == old).unwrap();
                 node.slots = std::mem::take(&mut claim.slots);
             }
-            Action::Meet(other) => {
+            Action::Meet { ip: other, .. } => {
                 // Whoever is met learns of everybody the other knows, and the other way round.
                 let other = self
                     .pods
@@ -435,7 +436,14 @@ fn a_plan_that_breaks_a_rule_is_refused() {
         replica.step(Action::Forget(primary.view.id.clone()), ""),
         primary.step(Action::FailoverForce, ""),
         primary.step(Action::SetConfigEpoch(9), ""),
-        primary.step(Action::Meet("10.9.9.9".parse().unwrap()), ""),
+        primary.step(
+            Action::Meet {
+                ip: "10.9.9.9".parse().unwrap(),
+                id: id(77),
+            },
+            "",
+        ),
+        replica.step(Action::FailoverForce, ""),
         Step {
             id: id(999),
             ..primary.step(Action::FailoverForce, "")
@@ -525,6 +533,203 @@ fn a_spec_that_cannot_work_is_refused_with_the_field_named() {
         assert!(message.contains(field), "{message}");
     }
     assert_eq!(Wish::from_spec(&spec(3, 1, "hz")).unwrap(), WISH);
+}
+
+/// A whole cluster, the position of the primary of shard 0 and of its replica.
+fn formed() -> (Small, usize, usize) {
+    let mut small = Small::new(WISH);
+    small.settle(WISH, |steps| steps);
+    let primary = usize::from(small.pods[0].as_ref().unwrap().slots.is_empty());
+    (small, primary, primary ^ 1)
+}
+
+#[test]
+fn a_silent_member_of_another_shard_does_not_hold_up_a_promotion() {
+    let (mut small, primary, replica) = formed();
+    small.restart(primary);
+    let mut observed = small.observe(WISH);
+    observed.members[4].view = Err("no answer".into());
+    let plan = plan(WISH, &observed, at(100));
+    check(&plan, &observed).unwrap();
+    let promoted: Vec<&str> = plan
+        .steps
+        .iter()
+        .filter(|s| s.action == Action::FailoverForce)
+        .map(|s| s.pod.as_str())
+        .collect();
+    assert_eq!(promoted, [observed.members[replica].pod.as_str()], "{plan:#?}");
+}
+
+#[test]
+fn a_replica_whose_link_is_up_is_proof_that_its_primary_lives() {
+    let (mut small, primary, replica) = formed();
+    small.restart(primary);
+    let mut observed = small.observe(WISH);
+    observed.members[replica].view.as_mut().unwrap().follows = Some(Following {
+        link_up: true,
+        syncing: false,
+    });
+    let plan = plan(WISH, &observed, at(100));
+    assert!(
+        !plan.steps.iter().any(|step| step.action == Action::FailoverForce),
+        "{plan:#?}"
+    );
+}
+
+#[test]
+fn one_promotion_at_a_time_and_none_without_a_majority() {
+    let wish = Wish {
+        shards: 5,
+        members_per_shard: 2,
+    };
+    let mut small = Small::new(wish);
+    small.settle(wish, |steps| steps);
+    let primaries: Vec<usize> = (0..10)
+        .filter(|pod| !small.pods[*pod].as_ref().unwrap().slots.is_empty())
+        .collect();
+    let count = |small: &Small| {
+        let plan = plan(wish, &small.observe(wish), at(100));
+        plan.steps
+            .iter()
+            .filter(|step| step.action == Action::FailoverForce)
+            .count()
+    };
+    small.restart(primaries[0]);
+    small.restart(primaries[1]);
+    assert_eq!(count(&small), 1);
+    small.restart(primaries[2]);
+    assert_eq!(count(&small), 0);
+    let plan = plan(wish, &small.observe(wish), at(100));
+    assert!(
+        plan.waits
+            .iter()
+            .any(|wait| wait.fault && wait.message.contains("cluster failover takeover")),
+        "{plan:#?}"
+    );
+}
+
+#[test]
+fn of_two_that_claim_the_same_slots_the_later_vote_wins() {
+    let wish = Wish {
+        shards: 3,
+        members_per_shard: 3,
+    };
+    let mut small = Small::new(wish);
+    small.settle(wish, |steps| steps);
+    let old = (0..3)
+        .find(|pod| !small.pods[*pod].as_ref().unwrap().slots.is_empty())
+        .unwrap();
+    let new = (old + 1) % 3;
+    let third = (old + 2) % 3;
+    let slots = small.pods[old].as_ref().unwrap().slots.clone();
+    let elected = small.pods[new].as_mut().unwrap();
+    (elected.slots, elected.primary, elected.epoch) = (slots, None, 99);
+    let elected = elected.id;
+    small.pods[third].as_mut().unwrap().primary = Some(elected);
+    let observed = small.observe(wish);
+    let plan = plan(wish, &observed, at(100));
+    assert!(
+        !plan
+            .steps
+            .iter()
+            .any(|step| matches!(step.action, Action::Replicate(_))),
+        "{plan:#?}"
+    );
+    let world = World::new(&observed);
+    let voted_out = world.seen()[old].view.id.clone();
+    let wrong = world.seen()[third].step(Action::Replicate(voted_out), "");
+    let wrong = Plan {
+        steps: vec![wrong],
+        waits: Vec::new(),
+        look_again: SOON,
+    };
+    assert!(check(&wrong, &observed).is_err());
+}
+
+#[test]
+fn newcomers_are_not_introduced_to_those_who_are_going() {
+    let (mut small, ..) = formed();
+    small.restart(0);
+    let mut observed = small.observe(WISH);
+    for member in &mut observed.members[1..] {
+        member.terminating = true;
+    }
+    let plan = plan(WISH, &observed, at(100));
+    assert!(
+        !plan
+            .steps
+            .iter()
+            .any(|step| matches!(step.action, Action::Meet { .. })),
+        "{plan:#?}"
+    );
+}
+
+#[test]
+fn a_chain_of_replicas_is_straightened_from_its_end() {
+    let wish = Wish {
+        shards: 3,
+        members_per_shard: 3,
+    };
+    let mut small = Small::new(wish);
+    small.settle(wish, |steps| steps);
+    let replicas: Vec<usize> = (0..3)
+        .filter(|pod| small.pods[*pod].as_ref().unwrap().slots.is_empty())
+        .collect();
+    let middle = small.pods[replicas[0]].as_ref().unwrap().id;
+    small.pods[replicas[1]].as_mut().unwrap().primary = Some(middle);
+    // The middle one has lost its way, too.
+    small.pods[replicas[0]].as_mut().unwrap().primary = small.pods[3].as_ref().map(|node| node.id);
+    small.settle(wish, |steps| steps);
+    whole(&small, wish);
+}
+
+#[test]
+fn five_hundred_members_are_planned_for_in_a_moment() {
+    let wish = Wish {
+        shards: 100,
+        members_per_shard: 5,
+    };
+    let mut small = Small::new(wish);
+    for number in 0..100 {
+        let [primary, replicas @ ..] = &mut small.pods[number * 5..number * 5 + 5] else {
+            panic!("five members")
+        };
+        let primary = primary.as_mut().unwrap();
+        let first = u16::try_from(number * 16384 / 100).unwrap();
+        let last = u16::try_from((number + 1) * 16384 / 100 - 1).unwrap();
+        (primary.slots, primary.epoch) = (SlotSet::range(first, last), number as u64 + 1);
+        replicas
+            .iter_mut()
+            .flatten()
+            .for_each(|node| node.primary = Some(primary.id));
+    }
+    let everybody: Vec<u32> = small.pods.iter().flatten().map(|node| node.id).collect();
+    for node in small.pods.iter_mut().flatten() {
+        node.knows = everybody.iter().copied().filter(|id| *id != node.id).collect();
+    }
+    // The dead one is known to all, and is forgotten by all.
+    let mut dead = small.fresh();
+    dead.knows.clear();
+    small
+        .pods
+        .iter_mut()
+        .flatten()
+        .for_each(|node| node.knows.push(dead.id));
+    small.dead.push(dead);
+    let observed = small.observe(wish);
+    let began = std::time::Instant::now();
+    let plan = plan(wish, &observed, at(100));
+    check(&plan, &observed).unwrap();
+    let subject = Subject {
+        name: "shop",
+        namespace: "default",
+        generation: 1,
+        previous: &[],
+    };
+    let status = report(subject, wish, &observed, &plan, at(100));
+    assert_eq!((plan.steps.len(), status.slots.as_str()), (500, "16384/16384"));
+    // Not a benchmark: unoptimised, on a busy machine, cubic work would take minutes.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 proptest! {

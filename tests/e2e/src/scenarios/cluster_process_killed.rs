@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, Result, ensure};
 use foreshard_testbed::faults;
 use serde_json::json;
@@ -5,6 +7,7 @@ use serde_json::json;
 use crate::cluster::Cluster;
 use crate::load::{Load, intact};
 use crate::space::Space;
+use crate::wait::{Seen, until};
 
 /// The process of a primary is killed under load; the kubelet restarts it, empty, in the same pod, sooner than the
 /// cluster notices. Its replica must end up as the primary, and everything that had been replicated must be there.
@@ -29,11 +32,27 @@ pub(crate) async fn run(space: Space) -> Result<()> {
         .iter()
         .find(|member| member.view.primary() == Some(&primary.view.id))
         .context("the primary has no replica")?;
-    cluster.condition("Ready", "False", "SlotsUncovered").await?;
-    let took = cluster.ready().await?;
+    let killed = Instant::now();
+    // The shard is healed when the replica owns its slots and the newcomer follows it; Ready alone may be from before.
+    let slots = primary.view.own_slots();
+    until("the replica to take over", Duration::from_mins(1), || async {
+        let members = cluster.ask().await?;
+        let owner = members.iter().find(|member| member.view.own_slots() == slots);
+        let owner = owner.map_or("nobody", |member| member.pod.as_str());
+        Ok(Seen::when(
+            owner == successor.pod,
+            format!("{owner} owns the slots"),
+        ))
+    })
+    .await?;
     println!(
-        "cluster-process-killed: Ready again {:.1} s after it was noticed",
-        took.as_secs_f64()
+        "cluster-process-killed: the replica owned the slots {:.1} s after the kill",
+        killed.elapsed().as_secs_f64()
+    );
+    cluster.settled().await?;
+    println!(
+        "cluster-process-killed: Ready again {:.1} s after the kill",
+        killed.elapsed().as_secs_f64()
     );
 
     let after = cluster.whole(3, 1).await?;

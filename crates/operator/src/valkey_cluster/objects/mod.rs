@@ -6,11 +6,11 @@ mod shard;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use foreshard_api::{ValkeyCluster, labels};
-use foreshard_kube::apply::Wanted;
+use foreshard_kube::apply::{self, Wanted};
 use foreshard_plan::cluster::Wish;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ObjectMeta;
@@ -35,49 +35,86 @@ pub(super) fn owner(cluster: &ValkeyCluster) -> OwnerReference {
     }
 }
 
+/// What should be there for a cluster.
+pub(super) struct Wants {
+    /// Every object.
+    pub(super) objects: Vec<Wanted>,
+    /// The stamp of the pod template of each shard.
+    pub(super) templates: BTreeMap<u32, String>,
+}
+
 /// Everything that should exist for a cluster.
 pub(super) fn wanted(
     cluster: &ValkeyCluster,
     wish: Wish,
     owner: &OwnerReference,
-) -> Result<Vec<Wanted>, serde_json::Error> {
+) -> Result<Wants, serde_json::Error> {
     let config = config::config_map(cluster);
     let config_hash = config::hash(&config);
-    let mut all = vec![
+    let mut objects = vec![
         Wanted::new(config, owner)?,
         Wanted::new(services::headless(cluster), owner)?,
         Wanted::new(services::client(cluster), owner)?,
     ];
+    let mut templates = BTreeMap::new();
     for shard in 0..wish.shards {
-        all.push(Wanted::new(
+        let set = shard::stateful_set(cluster, shard, wish, &config_hash);
+        templates.extend(shard::stamp(&set).map(|stamp| (shard, stamp)));
+        objects.push(Wanted::new(
             shard::disruption_budget(cluster, shard, wish),
             owner,
         )?);
-        all.push(Wanted::new(
-            shard::stateful_set(cluster, shard, wish, &config_hash),
-            owner,
-        )?);
+        objects.push(Wanted::new(set, owner)?);
     }
-    Ok(all)
+    Ok(Wants { objects, templates })
 }
 
-/// The template each shard's pods should be made from, as far as each StatefulSet says.
-pub(super) fn template_of(children: &[Arc<DynamicObject>]) -> impl Fn(u32) -> Option<String> + use<> {
-    let templates: BTreeMap<u32, String> = children
+/// A reason why the spec cannot be acted upon without taking members away, which this version cannot do safely.
+/// Admission refuses such a change; this is for a CRD without the rule.
+pub(super) fn would_shrink(
+    children: &[Arc<DynamicObject>],
+    owner: &OwnerReference,
+    wish: Wish,
+) -> Option<String> {
+    let sets = children
         .iter()
-        .filter(|child| {
-            child
-                .types
-                .as_ref()
-                .is_some_and(|types| types.kind == "StatefulSet")
-        })
-        .filter_map(|child| {
-            let shard = child.labels().get(labels::SHARD)?.parse().ok()?;
-            let annotations = child.data.pointer("/spec/template/metadata/annotations")?;
-            Some((shard, annotations.get(labels::TEMPLATE)?.as_str()?.to_owned()))
-        })
-        .collect();
-    move |shard| templates.get(&shard).cloned()
+        .filter(|child| is_set(child) && apply::is_ours(child, owner));
+    sets.into_iter().find_map(|set| {
+        let shard: u32 = set.labels().get(labels::SHARD)?.parse().ok()?;
+        let members = set.data.pointer("/spec/replicas").and_then(serde_json::Value::as_u64)?;
+        if shard >= wish.shards {
+            Some(format!("spec.shards: shard {shard} is there and cannot be taken away by this version; raise it again"))
+        } else if members > u64::from(wish.members_per_shard) {
+            let name = set.name_any();
+            Some(format!("spec.replicasPerShard: {name} has {members} members and none can be taken away by this version; raise it again"))
+        } else {
+            None
+        }
+    })
+}
+
+/// The uids of the cluster's own StatefulSets: whose pods are its members.
+pub(super) fn set_ids(children: &[Arc<DynamicObject>], owner: &OwnerReference) -> BTreeSet<String> {
+    let sets = children
+        .iter()
+        .filter(|child| is_set(child) && apply::is_ours(child, owner));
+    sets.filter_map(|set| set.uid()).collect()
+}
+
+/// The host name a pod's server announces.
+pub(super) fn announced_name(cluster: &ValkeyCluster, pod: &str) -> String {
+    format!(
+        "{pod}.{}.{}.svc",
+        headless_name(cluster),
+        cluster.namespace().unwrap_or_default()
+    )
+}
+
+fn is_set(child: &DynamicObject) -> bool {
+    child
+        .types
+        .as_ref()
+        .is_some_and(|types| types.kind == "StatefulSet")
 }
 
 /// The metadata of an object of the cluster.

@@ -56,6 +56,19 @@ pub(super) fn stateful_set(
     }
 }
 
+/// The stamp of a set's pod template: pods that carry another were made from an earlier one.
+pub(super) fn stamp(set: &StatefulSet) -> Option<String> {
+    let annotations = set
+        .spec
+        .as_ref()?
+        .template
+        .metadata
+        .as_ref()?
+        .annotations
+        .as_ref()?;
+    annotations.get(labels::TEMPLATE).cloned()
+}
+
 /// At most one member of a shard may be taken away at a time. The only copy of a shard's data may not be at all.
 pub(super) fn disruption_budget(cluster: &ValkeyCluster, shard: u32, wish: Wish) -> PodDisruptionBudget {
     let mut metadata = meta(cluster, shard_name(cluster, shard));
