@@ -20,9 +20,11 @@ use foreshard_api::{ValkeyCluster, ValkeyClusterStatus};
 use foreshard_kube::{KubeError, apply, events, status};
 use foreshard_plan::check::check;
 use foreshard_plan::cluster::report::{Subject, refused, report, with_fault};
-use foreshard_plan::cluster::{Wait, Wish, plan};
+use foreshard_plan::cluster::{Invalid, Wait, Wish, plan};
 use foreshard_store::NodeAdmin;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
@@ -89,19 +91,15 @@ async fn reconcile<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>)
         previous: &before.conditions,
     };
 
-    let wish = match Wish::from_spec(&cluster.spec) {
+    let owner = objects::owner(cluster);
+    let children = context.cache.children_of(&namespace, &name);
+    let wish = match validate(cluster, &children, &owner) {
         Ok(wish) => wish,
         Err(invalid) => {
             let after = refused(subject, Reason::InvalidSpec, &invalid.to_string(), now);
             return conclude(&context, cluster, &before, after, REFUSED).await;
         }
     };
-    let owner = objects::owner(cluster);
-    let children = context.cache.children_of(&namespace, &name);
-    if let Some(shrinks) = objects::would_shrink(&children, &owner, wish) {
-        let after = refused(subject, Reason::InvalidSpec, &shrinks, now);
-        return conclude(&context, cluster, &before, after, REFUSED).await;
-    }
     let wants = objects::wanted(cluster, wish, &owner)?;
     let sets = objects::set_ids(&children, &owner);
     let observed = observe::observe(&context, cluster, &sets, &wants.templates).await;
@@ -134,6 +132,16 @@ async fn reconcile<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>)
         }
     };
     conclude(&context, cluster, &before, after, look_again).await
+}
+
+/// What is asked for, if it can be acted upon.
+fn validate(
+    cluster: &ValkeyCluster,
+    children: &[Arc<DynamicObject>],
+    owner: &OwnerReference,
+) -> Result<Wish, Invalid> {
+    let wish = Wish::from_spec(&cluster.spec)?;
+    objects::would_shrink(children, owner, wish).map_or(Ok(wish), |shrinks| Err(Invalid(shrinks)))
 }
 
 /// Writes the status if it differs, tells what changed, and says when to look again.
