@@ -164,7 +164,8 @@ install: install-crd install-rbac ## CRDs and RBAC, without the operator
 
 .PHONY: install-crd
 install-crd: cluster namespace ## The CRDs
-	$(HELM_INSTALL) foreshard-crds charts/foreshard-crds --hide-notes
+	@$(HELM_INSTALL) foreshard-crds charts/foreshard-crds --hide-notes >/dev/null
+	@echo 'Installed the CRDs (chart foreshard-crds)'
 
 .PHONY: install-rbac
 install-rbac: cluster namespace ## ServiceAccount, roles and bindings
@@ -185,8 +186,9 @@ deploy:
 	@echo 'Name the operator image that your cluster can pull: make deploy CLUSTER=current IMAGE=registry.example/foreshard:1.2'; exit 2
 else
 deploy: install-crd ## The CRDs and the operator, by Helm
-	$(HELM_INSTALL) foreshard charts/foreshard --hide-notes --wait --timeout 120s $(IMAGE_VALUES) || \
+	@$(HELM_INSTALL) foreshard charts/foreshard --hide-notes --wait --timeout 120s $(IMAGE_VALUES) >/dev/null || \
 	  { $(KUBECTL) --namespace $(NAMESPACE) get pods,events; exit 1; }
+	@echo 'Installed the operator (chart foreshard) in namespace $(NAMESPACE)'
 endif
 
 .PHONY: plugin

@@ -38,25 +38,24 @@ EOF
 kubectl apply -f config/samples/cluster.yaml
 applied=$SECONDS
 
-# The columns of `kubectl get valkeyclusters`, once for every change.
-kubectl get valkeycluster "$name" | head -n 1
-last=
+# A line for every change: since when, where it is, and what it does or waits for.
+printf '%4s  %-24s %-8s %-12s %s\n' s phase members slots message
+last='' phase=''
 while :; do
-    row=$(kubectl get valkeycluster "$name" --no-headers)
-    # All but the age, which changes all the time.
-    now=${row% *}
-    if [ "$now" != "$last" ]; then
-        printf '%s\n' "$row"
-        last=$now
+    state=$(kubectl get valkeycluster "$name" -o jsonpath='{.status.phase}|{.status.members}|{.status.slots}|{.status.message}')
+    if [ "$state" != "$last" ] && [ "$state" != '|||' ]; then
+        IFS='|' read -r phase members slots message <<<"$state"
+        printf '%4s  %-24s %-8s %-12s %.48s\n' "$((SECONDS - applied))" "$phase" "$members" "$slots" "$message"
+        last=$state
     fi
     ready=$(kubectl get valkeycluster "$name" -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}')
-    [ "$ready" = True ] && break
+    [ "$ready" = True ] && [ "$phase" = Running ] && break
     if [ $((SECONDS - applied)) -gt "$ready_within" ]; then
         show_trouble
         printf '\nThe cluster is not ready after %s s. Above: its state, its conditions and the last words of the operator.\n' "$ready_within" >&2
         exit 1
     fi
-    sleep 0.5
+    sleep 0.2
 done
 ready_after=$((SECONDS - applied))
 
@@ -101,7 +100,7 @@ if [ "${code:-none}" != 0 ]; then
 fi
 
 headline "Done in $((SECONDS - started)) s; the cluster was ready $ready_after s after it was asked for"
-kubectl foreshard status "$name"
+./bin/kubectl foreshard status "$name" --namespace "$namespace"
 if [ "${CLUSTER:-testbed}" = current ]; then
     kubectl_words="kubectl --namespace $namespace"
     down="make uninstall CLUSTER=current; kubectl delete namespace $namespace"
@@ -112,7 +111,7 @@ fi
 cat <<EOF
 
 How to go on:
-  $kubectl_words foreshard status $name           shards, members, slots, and what comes next
+  ./bin/kubectl foreshard status $name --namespace $namespace
   $kubectl_words describe valkeycluster $name     what it is made of, and what happened
   $kubectl_words get pods -o wide --watch         then delete one and see what becomes of it
   $kubectl_words edit valkeycluster $name         change it

@@ -160,15 +160,20 @@ const fn kind_of(action: &Action) -> &'static str {
 
 /// The steps that a person wants to find again later.
 fn worth_telling(step: &Step) -> Option<Telling> {
-    let (reason, warning) = match step.action {
-        Action::AddSlots(_) => ("SlotsAssigned", false),
-        Action::FailoverForce => ("Promoted", true),
+    let (pod, because) = (&step.pod, &step.reason);
+    let (reason, warning, note) = match &step.action {
+        Action::AddSlots(slots) => (
+            "SlotsAssigned",
+            false,
+            format!("Pod {pod} was given slots {slots}: {because}"),
+        ),
+        Action::FailoverForce => ("Promoted", true, format!("Pod {pod} was promoted: {because}")),
         _ => return None,
     };
     Some(Telling {
         warning,
         reason: reason.to_owned(),
         action: "Reconcile".to_owned(),
-        note: step.to_string(),
+        note,
     })
 }
