@@ -14,7 +14,7 @@ pub const COMPONENT: &str = "app.kubernetes.io/component";
 pub const MANAGER: &str = "foreshard";
 /// The cluster an object belongs to.
 pub const CLUSTER: &str = "foreshard.io/cluster";
-/// The shard a pod, StatefulSet or disruption budget belongs to.
+/// The shard a pod or StatefulSet belongs to.
 pub const SHARD: &str = "foreshard.io/shard";
 /// The hash of what was last applied: tells that our own wish changed, when a field was dropped from it.
 pub const APPLIED: &str = "foreshard.io/applied";

@@ -21,9 +21,10 @@ use crate::KubeError;
 pub const DURATION: Duration = Duration::from_secs(15);
 /// After this long without a renewal the holder stops acting. The rest of [`DURATION`] is for what it had begun.
 pub const DEADLINE: Duration = Duration::from_secs(10);
-/// How often the holder renews, and how often others look.
+/// How often the holder renews.
 const RENEW: Duration = Duration::from_secs(3);
-const RETRY: Duration = Duration::from_secs(2);
+/// How often others look. A lease that is left behind is taken over within [`DURATION`] and two looks.
+const RETRY: Duration = Duration::from_secs(1);
 /// How long one call may take; several fit before the deadline.
 const CALL: Duration = Duration::from_secs(3);
 
@@ -158,20 +159,17 @@ impl Candidate {
     /// Gives the lease back, so that the next one need not wait for it to expire.
     pub async fn release(&mut self) -> Result<(), KubeError> {
         self.leadership.set(None);
-        let wrap = |error| KubeError::new(format!("Releasing the lease {}", self.name), error);
-        let Some(mut lease) = self.api.get_opt(&self.name).await.map_err(wrap)? else {
-            return Ok(());
-        };
+        let what = format!("Releasing the lease {}", self.name);
+        let found = KubeError::bounded(what.clone(), self.api.get_opt(&self.name)).await?;
+        let Some(mut lease) = found else { return Ok(()) };
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() != Some(self.me.as_str()) {
             return Ok(());
         }
         spec.holder_identity = Some(String::new());
         spec.renew_time = Some(MicroTime(Timestamp::now()));
-        self.api
-            .replace(&self.name, &PostParams::default(), &lease)
-            .await
-            .map_err(wrap)?;
+        let parameters = PostParams::default();
+        KubeError::bounded(what, self.api.replace(&self.name, &parameters, &lease)).await?;
         info!(lease = self.name, "Released the lease");
         Ok(())
     }

@@ -20,7 +20,7 @@ use foreshard_api::{ValkeyCluster, ValkeyClusterStatus};
 use foreshard_kube::{KubeError, apply, events, status};
 use foreshard_plan::check::check;
 use foreshard_plan::cluster::report::{Subject, refused, report, with_fault};
-use foreshard_plan::cluster::{Invalid, Wait, Wish, plan};
+use foreshard_plan::cluster::{Invalid, Wait, Wish, may_lose_one, plan};
 use foreshard_store::NodeAdmin;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -100,11 +100,11 @@ async fn reconcile<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>)
             return conclude(&context, cluster, &before, after, REFUSED).await;
         }
     };
-    let wants = objects::wanted(cluster, wish, &owner)?;
     let sets = objects::set_ids(&children, &owner);
-    let observed = observe::observe(&context, cluster, &sets, &wants.templates).await;
+    let observed = observe::observe(&context, cluster, &sets, &objects::templates(cluster, wish)).await;
     let mut plan = plan(wish, &observed, now);
-    let changes = apply::changes(wants.objects, &children, &owner);
+    let wanted = objects::wanted(cluster, wish, may_lose_one(wish, &observed), &owner)?;
+    let changes = apply::changes(wanted, &children, &owner);
     if !changes.is_empty() {
         plan.waits.push(Wait::normal(
             Reason::WaitingForPods,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use foreshard_kube::Class;
 use foreshard_store::NodeAdmin;
 use futures::StreamExt;
-use kube::runtime::controller::{Action, Config, Controller};
+use kube::runtime::controller::{self, Action, Config, Controller};
 use kube::runtime::reflector::{ObjectRef, store::Writer};
 use kube::runtime::{Predicate, PredicateConfig, WatchStreamExt, predicates, watcher};
 use kube::{Api, ResourceExt};
@@ -52,7 +52,7 @@ pub(crate) async fn look_after<A: NodeAdmin>(
         .reflect(writer)
         .applied_objects()
         // Our own status writes must not wake us.
-        .predicate_filter(changed, predicates_config());
+        .predicate_filter(changed, PredicateConfig::default());
     // The children's watches run beside the controller and only hand it the names of clusters to look at.
     let filled = Arc::clone(&context);
     let (names, receiver) = futures::channel::mpsc::unbounded::<ObjectRef<Guarded>>();
@@ -87,8 +87,12 @@ pub(crate) async fn look_after<A: NodeAdmin>(
             })
             .run(timed, on_error, context)
             .for_each(|result| async move {
-                if let Err(error) = result {
-                    debug!(%error, "A pass ended early");
+                match result {
+                    Err(controller::Error::QueueError(error)) => {
+                        warn!(%error, "A watch failed and starts again");
+                    }
+                    Err(error) => debug!(%error, "A pass ended early"),
+                    Ok(_) => {}
                 }
             })
             .await;
@@ -104,10 +108,6 @@ fn changed(object: &Guarded) -> Option<u64> {
     predicates::generation
         .combine(predicates::annotations)
         .hash_property(object)
-}
-
-fn predicates_config() -> PredicateConfig {
-    PredicateConfig::default()
 }
 
 async fn timed<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>) -> Result<Action, Error> {

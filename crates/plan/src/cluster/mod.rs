@@ -192,6 +192,14 @@ impl Stage {
     }
 }
 
+/// Whether one member may be taken away, by a drain for example: only while every shard has all its copies in sync. Two
+/// at once could be two primaries, and with them the majority that elects their successors.
+#[must_use]
+pub fn may_lose_one(wish: Wish, observed: &Observed) -> bool {
+    let world = World::new(observed);
+    (0..wish.shards).all(|shard| world.is_redundant(shard, wish.members_per_shard))
+}
+
 /// Decides what to do next.
 #[must_use]
 pub fn plan(wish: Wish, observed: &Observed, now: Timestamp) -> Plan {

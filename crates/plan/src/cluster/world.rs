@@ -232,6 +232,21 @@ impl<'a> World<'a> {
         })
     }
 
+    /// Whether a shard has all the copies it should have: its primary and its replicas answer and are in sync. While it
+    /// has not, no copy may be taken away by anybody's doing.
+    #[must_use]
+    pub fn is_redundant(&self, shard: u32, members: u32) -> bool {
+        let whole = self
+            .seen_in(shard)
+            .filter(|seen| seen.view.is_primary() || seen.view.in_sync())
+            .count();
+        let owners = self
+            .seen_in(shard)
+            .filter(|seen| self.owners.contains_key(&seen.view.id))
+            .count();
+        owners == 1 && members > 1 && whole >= members as usize
+    }
+
     /// Whether any member that answered follows this node.
     #[must_use]
     pub fn is_followed(&self, id: &NodeId) -> bool {

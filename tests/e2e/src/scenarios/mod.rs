@@ -2,6 +2,7 @@
 
 mod cluster_bad_image;
 mod cluster_bad_input;
+mod cluster_drain;
 mod cluster_engines;
 mod cluster_forms;
 mod cluster_name_taken;
@@ -107,6 +108,14 @@ pub(crate) fn all() -> Vec<Scenario> {
             testbed_only: false,
             alone: true,
             run: |space| Box::pin(cluster_undecodable::run(space)),
+        },
+        Scenario {
+            name: "cluster-drain",
+            tags: &["core", "cluster"],
+            about: "both nodes are drained under load: one member goes at a time, nothing replicated is lost",
+            testbed_only: true,
+            alone: true,
+            run: |space| Box::pin(cluster_drain::run(space)),
         },
         Scenario {
             name: "operator-restart",

@@ -1,5 +1,6 @@
 //! The objects a cluster is made of. Pure: a cluster in, objects out.
 
+mod budget;
 mod config;
 mod services;
 mod shard;
@@ -35,38 +36,37 @@ pub(super) fn owner(cluster: &ValkeyCluster) -> OwnerReference {
     }
 }
 
-/// What should be there for a cluster.
-pub(super) struct Wants {
-    /// Every object.
-    pub(super) objects: Vec<Wanted>,
-    /// The stamp of the pod template of each shard.
-    pub(super) templates: BTreeMap<u32, String>,
-}
-
 /// Everything that should exist for a cluster.
 pub(super) fn wanted(
     cluster: &ValkeyCluster,
     wish: Wish,
+    may_lose_one: bool,
     owner: &OwnerReference,
-) -> Result<Wants, serde_json::Error> {
+) -> Result<Vec<Wanted>, serde_json::Error> {
     let config = config::config_map(cluster);
     let config_hash = config::hash(&config);
-    let mut objects = vec![
+    let mut all = vec![
         Wanted::new(config, owner)?,
         Wanted::new(services::headless(cluster), owner)?,
         Wanted::new(services::client(cluster), owner)?,
+        Wanted::new(budget::disruption_budget(cluster, may_lose_one), owner)?,
     ];
-    let mut templates = BTreeMap::new();
     for shard in 0..wish.shards {
-        let set = shard::stateful_set(cluster, shard, wish, &config_hash);
-        templates.extend(shard::stamp(&set).map(|stamp| (shard, stamp)));
-        objects.push(Wanted::new(
-            shard::disruption_budget(cluster, shard, wish),
+        all.push(Wanted::new(
+            shard::stateful_set(cluster, shard, wish, &config_hash),
             owner,
         )?);
-        objects.push(Wanted::new(set, owner)?);
     }
-    Ok(Wants { objects, templates })
+    Ok(all)
+}
+
+/// The stamp of the pod template of each shard: pods that carry another were made from an earlier one.
+pub(super) fn templates(cluster: &ValkeyCluster, wish: Wish) -> BTreeMap<u32, String> {
+    let config_hash = config::hash(&config::config_map(cluster));
+    let stamp = |shard| shard::stamp(&shard::stateful_set(cluster, shard, wish, &config_hash));
+    (0..wish.shards)
+        .filter_map(|shard| Some((shard, stamp(shard)?)))
+        .collect()
 }
 
 /// A reason why the spec cannot be acted upon without taking members away, which this version cannot do safely.

@@ -1,4 +1,4 @@
-//! One shard: a StatefulSet of its own, because any shard may be the one to go, and a budget for disruptions.
+//! One shard: a StatefulSet of its own, because any shard may be the one to go.
 
 use foreshard_api::{BUS_PORT, PORT, ValkeyCluster, labels};
 use foreshard_kube::apply;
@@ -10,7 +10,6 @@ use k8s_openapi::api::core::v1::{
     PodTemplateSpec, Probe, SeccompProfile, SecurityContext, TCPSocketAction, Volume, VolumeMount,
     WeightedPodAffinityTerm,
 };
-use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -67,28 +66,6 @@ pub(super) fn stamp(set: &StatefulSet) -> Option<String> {
         .annotations
         .as_ref()?;
     annotations.get(labels::TEMPLATE).cloned()
-}
-
-/// At most one member of a shard may be taken away at a time. The only copy of a shard's data may not be at all.
-pub(super) fn disruption_budget(cluster: &ValkeyCluster, shard: u32, wish: Wish) -> PodDisruptionBudget {
-    let mut metadata = meta(cluster, shard_name(cluster, shard));
-    metadata
-        .labels
-        .get_or_insert_default()
-        .insert(labels::SHARD.to_owned(), shard.to_string());
-    let spec = PodDisruptionBudgetSpec {
-        max_unavailable: Some(IntOrString::Int(i32::from(wish.members_per_shard > 1))),
-        selector: Some(LabelSelector {
-            match_labels: Some(labels::shard_selector(&cluster.name_any(), shard)),
-            ..LabelSelector::default()
-        }),
-        ..PodDisruptionBudgetSpec::default()
-    };
-    PodDisruptionBudget {
-        metadata,
-        spec: Some(spec),
-        ..PodDisruptionBudget::default()
-    }
 }
 
 /// The pod template, stamped with the hash of itself and of the configuration.

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use super::{config, owner, shard, wanted, would_shrink};
+use super::{budget, config, owner, shard, templates, wanted, would_shrink};
 
 const WISH: Wish = Wish {
     shards: 3,
@@ -90,19 +90,12 @@ fn the_stamp_follows_what_pods_are_made_from_and_nothing_else() {
 }
 
 #[test]
-fn the_only_copy_of_a_shard_may_not_be_evicted() {
-    let most = |members_per_shard| {
-        let budget = shard::disruption_budget(
-            &cluster(&json!({})),
-            0,
-            Wish {
-                members_per_shard,
-                ..WISH
-            },
-        );
+fn a_cluster_without_a_copy_to_spare_may_not_lose_a_member() {
+    let most = |may_lose_one| {
+        let budget = budget::disruption_budget(&cluster(&json!({})), may_lose_one);
         serde_json::to_value(budget.spec.unwrap().max_unavailable).unwrap()
     };
-    assert_eq!((most(1), most(2)), (json!(0), json!(1)));
+    assert_eq!((most(false), most(true)), (json!(0), json!(1)));
 }
 
 #[test]
@@ -139,9 +132,8 @@ fn nothing_is_ever_taken_away() {
 #[test]
 fn a_cluster_is_made_of_these() {
     let cluster = cluster(&json!({}));
-    let wants = wanted(&cluster, WISH, &owner(&cluster)).unwrap();
-    let names: Vec<String> = wants
-        .objects
+    let objects = wanted(&cluster, WISH, true, &owner(&cluster)).unwrap();
+    let names: Vec<String> = objects
         .iter()
         .map(|object| format!("{} {}", object.resource.kind, object.name))
         .collect();
@@ -149,12 +141,10 @@ fn a_cluster_is_made_of_these() {
     ConfigMap shop-config
     Service shop-headless
     Service shop
-    PodDisruptionBudget shop-0
+    PodDisruptionBudget shop
     StatefulSet shop-0
-    PodDisruptionBudget shop-1
     StatefulSet shop-1
-    PodDisruptionBudget shop-2
     StatefulSet shop-2
     ");
-    assert_eq!(wants.templates.len(), 3);
+    assert_eq!(templates(&cluster, WISH).len(), 3);
 }

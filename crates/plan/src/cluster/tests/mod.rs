@@ -413,6 +413,27 @@ fn of_two_that_claim_the_same_slots_the_later_vote_wins() {
 }
 
 #[test]
+fn a_member_may_be_taken_away_only_while_all_copies_are_in_sync() {
+    let (mut small, primary, replica) = formed();
+    let mut observed = small.observe(WISH);
+    assert!(may_lose_one(WISH, &observed));
+    observed.members[replica].view.as_mut().unwrap().follows = Some(Following {
+        link_up: true,
+        syncing: true,
+    });
+    assert!(!may_lose_one(WISH, &observed));
+    small.restart(primary);
+    assert!(!may_lose_one(WISH, &small.observe(WISH)));
+    let single = Wish {
+        shards: 6,
+        members_per_shard: 1,
+    };
+    let mut small = Small::new(single);
+    small.settle(single, |steps| steps);
+    assert!(!may_lose_one(single, &small.observe(single)));
+}
+
+#[test]
 fn newcomers_are_not_introduced_to_those_who_are_going() {
     let (mut small, ..) = formed();
     small.restart(0);
