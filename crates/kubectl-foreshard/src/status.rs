@@ -162,7 +162,7 @@ fn row(number: String, shard: &ShardStatus, member: &MemberStatus) -> [String; 7
 mod tests {
     use super::*;
 
-    fn cluster(status: serde_json::Value) -> ValkeyCluster {
+    fn cluster(status: &serde_json::Value) -> ValkeyCluster {
         serde_json::from_value(serde_json::json!({
             "apiVersion": "foreshard.io/v1alpha1", "kind": "ValkeyCluster",
             "metadata": {"name": "shop", "namespace": "prod", "generation": 2},
@@ -189,7 +189,7 @@ mod tests {
             ],
             "plan": ["waits: Pod shop-1-1 does not answer: connection refused"],
         });
-        let text = render(&cluster(status));
+        let text = render(&cluster(&status));
         assert!(
             text.lines()
                 .all(|line| line.chars().count() <= usize::from(WIDTH)),
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_cluster_nobody_has_looked_at_says_where_to_look() {
-        let text = render(&cluster(serde_json::Value::Null));
+        let text = render(&cluster(&serde_json::Value::Null));
         assert!(text.contains("Is the operator running?"), "{text}");
     }
 }

@@ -471,6 +471,7 @@ fn a_chain_of_replicas_is_straightened_from_its_end() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "how long it takes is what is tested")]
 fn five_hundred_members_are_planned_for_in_a_moment() {
     let wish = Wish {
         shards: 100,
