@@ -23,7 +23,7 @@ show_trouble() {
 }
 
 started=$SECONDS
-headline "Kubernetes and the operator (the first time, everything is built: about half an hour on two cores)"
+headline "Kubernetes and the operator (the first time, everything is built: about a quarter of an hour on two cores)"
 make --no-print-directory deploy plugin
 
 headline "A cluster of three shards with one replica each: config/samples/cluster.yaml"

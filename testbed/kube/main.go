@@ -69,12 +69,12 @@ func main() {
 
 func runHelm() {
 	command, err := helm.NewRootCmd(os.Stdout, os.Args[1:], helm.SetupLogging)
-	if err == nil {
-		err = command.Execute()
-	}
 	if err != nil {
-		// Plug-ins carry their own exit code; everything else has already been explained by Helm.
 		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+	// What goes wrong from here on, the command has said itself.
+	if command.Execute() != nil {
 		os.Exit(1)
 	}
 }
