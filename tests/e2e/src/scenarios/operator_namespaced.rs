@@ -14,20 +14,32 @@ use crate::space::Space;
 /// How long a namespace that is nobody's business is watched for things happening in it.
 const LEFT_ALONE: Duration = Duration::from_secs(15);
 
-/// Installed for one namespace, with roles in that namespace only, the operator serves it and leaves others alone.
+/// Installed for one namespace, with roles in that namespace only, the operator serves it and leaves others alone; and
+/// installed as before, it looks after the others again.
 pub(crate) async fn run(space: Space) -> Result<()> {
     let other = Space::open(space.client.clone(), "operator-namespaced-other").await?;
-    let outcome = match install(&format!("{{{}}}", space.namespace)).await {
-        Ok(()) => with_one(&space, &other).await,
+    let only = format!("watchNamespaces={{{}}}", space.namespace);
+    helm(&[
+        "upgrade",
+        "foreshard",
+        "charts/foreshard",
+        "--reuse-values",
+        "--set",
+        &only,
+    ])
+    .await?;
+    let outcome = with_one(&space, &other).await;
+    helm(&["rollback", "foreshard"]).await?;
+    let outcome = match outcome {
+        Ok(unwatched) => unwatched.ready().await.map(|_| ()),
         Err(error) => Err(error),
     };
-    install("null").await?;
-    operator::led(&space.client, Duration::from_mins(1)).await?;
     other.close().await?;
     outcome
 }
 
-async fn with_one(space: &Space, other: &Space) -> Result<()> {
+/// Returns the cluster that was left alone.
+async fn with_one<'a>(space: &Space, other: &'a Space) -> Result<Cluster<'a>> {
     let bindings: Api<ClusterRoleBinding> = Api::all(space.client.clone());
     ensure!(
         bindings.get_opt("foreshard").await?.is_none(),
@@ -44,35 +56,19 @@ async fn with_one(space: &Space, other: &Space) -> Result<()> {
         status.is_none(),
         "a cluster in a namespace it does not look after was touched: {status:?}"
     );
-    Ok(())
+    Ok(unwatched)
 }
 
-/// Installs the chart again with other namespaces to look after; all else stays as it is.
-async fn install(namespaces: &str) -> Result<()> {
+/// Changes the installed release and waits until it runs.
+async fn helm(arguments: &[&str]) -> Result<()> {
     let paths = Paths::find()?;
     let output = Command::new(paths.program("helm"))
         .current_dir(paths.root())
-        .args([
-            "upgrade",
-            "foreshard",
-            "charts/foreshard",
-            "--namespace",
-            operator::NAMESPACE,
-            "--reuse-values",
-        ])
-        .args([
-            "--wait",
-            "--timeout",
-            "60s",
-            "--set",
-            &format!("watchNamespaces={namespaces}"),
-        ])
+        .args(arguments)
+        .args(["--namespace", operator::NAMESPACE, "--wait", "--timeout", "60s"])
         .output()
         .await?;
-    ensure!(
-        output.status.success(),
-        "helm upgrade: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "helm {}: {words}", arguments.join(" "));
     Ok(())
 }
