@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn refuses_a_path_too_long_for_sockets() {
-        assert!(Paths::at("/work/main").is_ok());
+        assert!(Paths::at("/srv/foreshard").is_ok());
         assert!(Paths::at(format!("/{}", "x".repeat(80))).is_err());
     }
 }
