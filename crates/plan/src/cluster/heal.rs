@@ -11,11 +11,11 @@ use crate::node::NodeId;
 /// Promotes a replica where the old primary is proven gone, one at a time: two that ask for votes in the same moment
 /// may take them from each other.
 ///
-/// Proof is that every pod of the shard answers, under other ids, and that the replica has lost its link. The engine
-/// would never notice by itself: a process that restarted without data answers at the old address under a new id, its
-/// peers take the old id's address away, and a node without address is never declared failed. While a member of the
-/// shard is silent nothing is proven, and the engine's own election is waited for. The promotion still needs the votes
-/// of a majority.
+/// Proof is that every pod of the shard answers, under other ids, and that the replica has lost its link. Some engines
+/// would not notice by themselves that a process came back without data at the same address under a new id: Valkey 8.1
+/// and 9.1 were seen to elect within 1.3 s, Redis 7.0 and 8.0 not within 12 s at a node timeout of 2 s. While a member of
+/// the shard is silent nothing is proven, and the engine's own election is waited for. The promotion still needs the
+/// votes of a majority.
 pub(super) fn heal(world: &World<'_>) -> Stage {
     let mut stage = Stage::default();
     for (shard, primary) in primaries(world) {
