@@ -81,13 +81,6 @@ impl Leadership {
     fn set(&self, at: Option<Instant>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
-
-    /// Leadership that never ends, for a single instance outside a cluster and for tests.
-    #[must_use]
-    pub fn alone() -> Self {
-        let far = Instant::now() + Duration::from_hours(24 * 365);
-        Self(Arc::new(Mutex::new(Some(far))))
-    }
 }
 
 /// One candidate.

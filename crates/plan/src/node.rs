@@ -146,12 +146,6 @@ impl NodeView {
         self.primary().is_none()
     }
 
-    /// The line about another node, once the two have been introduced.
-    #[must_use]
-    pub fn knows(&self, id: &NodeId) -> Option<&Peer> {
-        self.peers.iter().find(|peer| peer.id == *id && !peer.handshake)
-    }
-
     /// Whether it has never been part of anything: no slots, no keys, no acquaintances, nobody to follow.
     #[must_use]
     pub fn is_blank(&self) -> bool {

@@ -8,7 +8,7 @@ use kube::Client;
 
 use crate::evidence;
 use crate::scenarios::{self, Scenario};
-use crate::space::Space;
+use crate::space::{Space, is_current_cluster};
 
 /// How long one scenario may take.
 const LIMIT: Duration = Duration::from_mins(10);
@@ -26,10 +26,9 @@ pub(crate) async fn run(only: Option<&str>, tag: Option<&str>, jobs: usize) -> R
             only.or(tag).unwrap_or_default()
         );
     }
-    let current = std::env::var("CLUSTER").is_ok_and(|cluster| cluster == "current");
     let (skipped, chosen): (Vec<Scenario>, Vec<Scenario>) = chosen
         .into_iter()
-        .partition(|scenario| current && scenario.testbed_only);
+        .partition(|scenario| is_current_cluster() && scenario.testbed_only);
     for scenario in &skipped {
         println!(
             "{}: skipped, because it reaches into the nodes and CLUSTER=current is not the testbed",

@@ -11,6 +11,11 @@ use kube::{Api, Client};
 
 use crate::wait::{Seen, until};
 
+/// Whether the cluster is the caller's own rather than the testbed: then nothing may reach into the nodes.
+pub(crate) fn is_current_cluster() -> bool {
+    std::env::var("CLUSTER").is_ok_and(|cluster| cluster == "current")
+}
+
 /// Where a scenario works.
 #[derive(Clone)]
 pub(crate) struct Space {

@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{Error, KIND, reconcile};
+use super::{Error, KIND, key, reconcile};
 use crate::cache::{Guarded, Touched};
 use crate::context::Context;
 use crate::metrics::{Pass, StoreLabels};
@@ -40,8 +40,8 @@ pub(crate) async fn look_after<A: NodeAdmin>(
         .modify(|object: &mut Guarded| object.managed_fields_mut().clear())
         .inspect(move |event| {
             if let Ok(watcher::Event::Delete(object)) = event {
+                forgetting.forget(&key(object));
                 let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-                forgetting.forget(&format!("{namespace}/{name}"));
                 forgetting.metrics.forget(&StoreLabels {
                     kind: KIND,
                     namespace,
@@ -129,7 +129,7 @@ async fn timed<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>) -> 
 // The controller's signature hands both over by value.
 #[allow(clippy::needless_pass_by_value)]
 fn on_error<A: NodeAdmin>(object: Arc<Guarded>, error: &Error, context: Arc<Context<A>>) -> Action {
-    let name = format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());
+    let name = key(&*object);
     let (_, wait) = context.failures.count(&name);
     match error {
         Error::NotLeader(_) => return Action::await_change(),

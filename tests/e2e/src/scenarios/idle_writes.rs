@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::cluster::Cluster;
 use crate::operator;
-use crate::space::Space;
+use crate::space::{Space, is_current_cluster};
 use crate::wait::{Seen, until};
 
 /// How long nothing may be written.
@@ -93,8 +93,7 @@ async fn versions(space: &Space) -> Result<BTreeMap<String, String>> {
 /// Every write by the operator that the API server has noted, Lease renewals aside. Empty without an audit log.
 fn audited() -> Result<Vec<String>> {
     let path = Paths::find()?.log("audit");
-    let current = std::env::var("CLUSTER").is_ok_and(|cluster| cluster == "current");
-    if current || !path.exists() {
+    if is_current_cluster() || !path.exists() {
         return Ok(Vec::new());
     }
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;

@@ -33,6 +33,14 @@ fn whole(small: &Small, wish: Wish) {
     }
 }
 
+/// A whole cluster, the position of the primary of shard 0 and of its replica.
+fn formed() -> (Small, usize, usize) {
+    let mut small = Small::new(WISH);
+    small.settle(WISH, |steps| steps);
+    let primary = usize::from(small.pods[0].as_ref().unwrap().slots.is_empty());
+    (small, primary, primary ^ 1)
+}
+
 #[test]
 fn a_new_cluster_forms_and_then_nothing_is_left_to_do() {
     let mut small = Small::new(WISH);
@@ -78,14 +86,7 @@ fn nothing_begins_before_all_pods_are_there() {
 
 #[test]
 fn a_process_that_comes_back_empty_is_not_followed_and_its_replica_takes_over() {
-    let mut small = Small::new(WISH);
-    small.settle(WISH, |steps| steps);
-    let primary = small
-        .pods
-        .iter()
-        .position(|node| node.as_ref().is_some_and(|node| !node.slots.is_empty()))
-        .unwrap();
-    let replica = primary ^ 1;
+    let (mut small, primary, replica) = formed();
     small.restart(primary);
     small.settle(WISH, |steps| steps);
     whole(&small, WISH);
@@ -101,13 +102,7 @@ fn a_process_that_comes_back_empty_is_not_followed_and_its_replica_takes_over() 
 
 #[test]
 fn a_silent_primary_is_left_to_the_engine() {
-    let mut small = Small::new(WISH);
-    small.settle(WISH, |steps| steps);
-    let primary = small
-        .pods
-        .iter()
-        .position(|node| node.as_ref().is_some_and(|node| !node.slots.is_empty()))
-        .unwrap();
+    let (mut small, primary, _) = formed();
     let silent = small.pods[primary].take().unwrap();
     small.dead.push(silent);
     let plan = plan(WISH, &small.observe(WISH), at(100));
@@ -299,14 +294,6 @@ fn a_spec_that_cannot_work_is_refused_with_the_field_named() {
         assert!(message.contains(field), "{message}");
     }
     assert_eq!(Wish::from_spec(&spec(3, 1, "hz")).unwrap(), WISH);
-}
-
-/// A whole cluster, the position of the primary of shard 0 and of its replica.
-fn formed() -> (Small, usize, usize) {
-    let mut small = Small::new(WISH);
-    small.settle(WISH, |steps| steps);
-    let primary = usize::from(small.pods[0].as_ref().unwrap().slots.is_empty());
-    (small, primary, primary ^ 1)
 }
 
 #[test]
