@@ -3,7 +3,7 @@
 //! A plan that breaks one is not carried out; the object says so. This is the last line before the data.
 
 use crate::action::{Action, Step};
-use crate::cluster::{Observed, Plan, Seen, World};
+use crate::cluster::{Plan, Seen, World};
 use crate::node::NodeId;
 use crate::slots::SlotSet;
 
@@ -23,12 +23,11 @@ pub struct Violation {
 type Broken = Result<(), &'static str>;
 
 /// Checks every step of a plan against what was observed.
-pub fn check(plan: &Plan, observed: &Observed) -> Result<(), Violation> {
-    let world = World::new(observed);
+pub fn check(plan: &Plan, world: &World<'_>) -> Result<(), Violation> {
     let mut given = SlotSet::empty();
     let mut promotions = 0;
     for step in &plan.steps {
-        check_step(&world, step, &mut given, &mut promotions).map_err(|rule| Violation {
+        check_step(world, step, &mut given, &mut promotions).map_err(|rule| Violation {
             pod: step.pod.clone(),
             action: step.action.to_string(),
             rule,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use foreshard_plan::check::check;
-use foreshard_plan::cluster::{Member, Observed, Plan, Wish, plan};
+use foreshard_plan::cluster::{Member, Observed, Plan, Wish, World, plan};
 use foreshard_store::dial::Direct;
 use foreshard_store::{NodeAdmin, RedisAdmin, Timeouts};
 use foreshard_testbed::engine::Engine;
@@ -168,8 +168,9 @@ impl Fleet {
     /// One pass: observe, plan, check, act. Says what the plan was.
     pub async fn pass(&self) -> Result<Plan> {
         let observed = self.observe().await;
-        let plan = plan(self.wish, &observed, Timestamp::now());
-        check(&plan, &observed)?;
+        let world = World::new(&observed);
+        let plan = plan(self.wish, &world, Timestamp::now());
+        check(&plan, &world)?;
         for step in &plan.steps {
             self.admin
                 .act(step.ip, &step.id, &step.action)

@@ -20,7 +20,7 @@ use foreshard_api::{ValkeyCluster, ValkeyClusterStatus};
 use foreshard_kube::{KubeError, apply, events, status};
 use foreshard_plan::check::check;
 use foreshard_plan::cluster::report::{Subject, refused, report, with_fault};
-use foreshard_plan::cluster::{Invalid, Wait, Wish, may_lose_one, plan};
+use foreshard_plan::cluster::{Invalid, Wait, Wish, World, may_lose_one, plan};
 use foreshard_store::NodeAdmin;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -102,8 +102,9 @@ async fn reconcile<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>)
     };
     let sets = objects::set_ids(&children, &owner);
     let observed = observe::observe(&context, cluster, &sets, &objects::templates(cluster, wish)).await;
-    let mut plan = plan(wish, &observed, now);
-    let wanted = objects::wanted(cluster, wish, may_lose_one(wish, &observed), &owner)?;
+    let world = World::new(&observed);
+    let mut plan = plan(wish, &world, now);
+    let wanted = objects::wanted(cluster, wish, may_lose_one(wish, &world), &owner)?;
     let changes = apply::changes(wanted, &children, &owner);
     if !changes.is_empty() {
         plan.waits.push(Wait::normal(
@@ -111,9 +112,9 @@ async fn reconcile<A: NodeAdmin>(object: Arc<Guarded>, context: Arc<Context<A>>)
             format!("{} objects are being applied", changes.len()),
         ));
     }
-    let mut after = report(subject, wish, &observed, &plan, now);
+    let mut after = report(subject, wish, &world, &plan, now);
 
-    let done = match check(&plan, &observed) {
+    let done = match check(&plan, &world) {
         Err(violation) => Err(execute::Fault::new(Reason::PlanRefused, &violation)),
         Ok(()) => execute::execute(&context, cluster, &owner, &changes, &plan).await,
     };

@@ -195,42 +195,40 @@ impl Stage {
 /// Whether one member may be taken away, by a drain for example: only while every shard has all its copies in sync. Two
 /// at once could be two primaries, and with them the majority that elects their successors.
 #[must_use]
-pub fn may_lose_one(wish: Wish, observed: &Observed) -> bool {
-    let world = World::new(observed);
+pub fn may_lose_one(wish: Wish, world: &World<'_>) -> bool {
     (0..wish.shards).all(|shard| world.is_redundant(shard, wish.members_per_shard))
 }
 
 /// Decides what to do next.
 #[must_use]
-pub fn plan(wish: Wish, observed: &Observed, now: Timestamp) -> Plan {
-    let world = World::new(observed);
-    let mut waits = reach(wish, &world, now);
+pub fn plan(wish: Wish, world: &World<'_>, now: Timestamp) -> Plan {
+    let mut waits = reach(wish, world, now);
 
     if world.is_untouched() {
-        if !may_begin(wish, &world, now) {
+        if !may_begin(wish, world, now) {
             return Plan::of(Vec::new(), waits, SHORTLY);
         }
-        let epochs = meet::epochs(&world);
+        let epochs = meet::epochs(world);
         if !epochs.is_empty() {
             return Plan::of(epochs, waits, SOON);
         }
     }
 
     let mut steps = Vec::new();
-    for stage in [meet::meet(&world), heal::heal(&world)] {
+    for stage in [meet::meet(world), heal::heal(world)] {
         steps.extend(stage.steps);
         waits.extend(stage.waits);
     }
     if steps.is_empty() {
-        let attach = attach::attach(&world);
-        let own = own::own(wish, &world);
+        let attach = attach::attach(world);
+        let own = own::own(wish, world);
         let settled = attach.is_quiet() && own.is_quiet();
         for stage in [attach, own] {
             steps.extend(stage.steps);
             waits.extend(stage.waits);
         }
         if settled && waits.is_empty() {
-            steps.extend(forget::forget(&world));
+            steps.extend(forget::forget(world));
         }
     }
     let look_again = pace(&steps, &waits);

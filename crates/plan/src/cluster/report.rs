@@ -10,7 +10,7 @@ use foreshard_api::{PORT, SLOTS, ValkeyClusterStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::{Member, Observed, Plan, Wait, Wish, World};
+use super::{Member, Plan, Wait, Wish, World};
 
 /// How many steps and waits `status.plan` shows.
 const PLAN_LINES: usize = 8;
@@ -33,11 +33,10 @@ pub struct Subject<'a> {
 pub fn report(
     subject: Subject<'_>,
     wish: Wish,
-    observed: &Observed,
+    world: &World<'_>,
     plan: &Plan,
     now: Timestamp,
 ) -> ValkeyClusterStatus {
-    let world = World::new(observed);
     let served = world.served();
     let selector = labels::cluster_selector(subject.name);
     let facts = Facts {
@@ -46,8 +45,8 @@ pub fn report(
         wanted: wish.pods() as usize,
         formed: world.seen().len() > 1 && world.is_acquainted() && !world.is_untouched(),
         ever_owned: world.unowned().len() < usize::from(SLOTS),
-        old_template: observed
-            .members
+        old_template: world
+            .members()
             .iter()
             .filter(|member| member.old_template)
             .map(|m| m.pod.as_str())
@@ -69,13 +68,13 @@ pub fn report(
         ),
         selector: labels::selector_string(&selector),
         endpoint: format!("{}.{}.svc:{PORT}", subject.name, subject.namespace),
-        engine: engines(&world),
+        engine: engines(world),
         conditions: conditions(subject, &facts, plan, &message, now),
         plan: plan_lines(plan),
         shards: world
             .shards()
             .into_iter()
-            .map(|shard| shard_status(shard, observed))
+            .map(|shard| shard_status(shard, world))
             .collect(),
         message,
     }
@@ -324,9 +323,9 @@ fn engines(world: &World<'_>) -> Option<String> {
     (!engines.is_empty()).then(|| engines.join(", "))
 }
 
-fn shard_status(shard: u32, observed: &Observed) -> ShardStatus {
-    let mut members: Vec<&Member> = observed
-        .members
+fn shard_status(shard: u32, world: &World<'_>) -> ShardStatus {
+    let mut members: Vec<&Member> = world
+        .members()
         .iter()
         .filter(|member| member.shard == shard)
         .collect();

@@ -4,11 +4,10 @@ mod small;
 
 use proptest::prelude::*;
 
-use self::small::{Small, at, id};
+use self::small::{Small, at, check, id, plan};
 use super::report::{Subject, report};
 use super::*;
 use crate::action::Action;
-use crate::check::check;
 use crate::node::Following;
 use crate::slots::SlotSet;
 
@@ -227,7 +226,13 @@ fn describe(observed: &Observed) -> foreshard_api::ValkeyClusterStatus {
         generation: 3,
         previous: &[],
     };
-    report(subject, WISH, observed, &plan(WISH, observed, at(1)), at(1))
+    report(
+        subject,
+        WISH,
+        &World::new(observed),
+        &plan(WISH, observed, at(1)),
+        at(1),
+    )
 }
 
 #[test]
@@ -403,21 +408,21 @@ fn of_two_that_claim_the_same_slots_the_later_vote_wins() {
 fn a_member_may_be_taken_away_only_while_all_copies_are_in_sync() {
     let (mut small, primary, replica) = formed();
     let mut observed = small.observe(WISH);
-    assert!(may_lose_one(WISH, &observed));
+    assert!(may_lose_one(WISH, &World::new(&observed)));
     observed.members[replica].view.as_mut().unwrap().follows = Some(Following {
         link_up: true,
         syncing: true,
     });
-    assert!(!may_lose_one(WISH, &observed));
+    assert!(!may_lose_one(WISH, &World::new(&observed)));
     small.restart(primary);
-    assert!(!may_lose_one(WISH, &small.observe(WISH)));
+    assert!(!may_lose_one(WISH, &World::new(&small.observe(WISH))));
     let single = Wish {
         shards: 6,
         members_per_shard: 1,
     };
     let mut small = Small::new(single);
     small.settle(single, |steps| steps);
-    assert!(!may_lose_one(single, &small.observe(single)));
+    assert!(!may_lose_one(single, &World::new(&small.observe(single))));
 }
 
 #[test]
@@ -501,7 +506,7 @@ fn five_hundred_members_are_planned_for_in_a_moment() {
         generation: 1,
         previous: &[],
     };
-    let status = report(subject, wish, &observed, &plan, at(100));
+    let status = report(subject, wish, &World::new(&observed), &plan, at(100));
     assert_eq!((plan.steps.len(), status.slots.as_str()), (500, "16384/16384"));
     // Not a benchmark: unoptimised, on a busy machine, cubic work would take minutes.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());

@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use jiff::Timestamp;
 
-use super::super::*;
+use super::super::{Member, Observed, Plan, Step, Wish, World};
 use crate::action::Action;
-use crate::check::check;
+use crate::check::Violation;
 use crate::node::{Following, Health, NodeId, NodeView, Peer};
 use crate::slots::SlotSet;
 
@@ -20,6 +20,16 @@ pub(super) fn ip(number: u32) -> IpAddr {
 
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + seconds).unwrap()
+}
+
+/// The plan for what was observed.
+pub(super) fn plan(wish: Wish, observed: &Observed, now: Timestamp) -> Plan {
+    super::super::plan(wish, &World::new(observed), now)
+}
+
+/// Whether that plan keeps the rules.
+pub(super) fn check(plan: &Plan, observed: &Observed) -> Result<(), Violation> {
+    crate::check::check(plan, &World::new(observed))
 }
 
 /// One process in the small world.
